@@ -1,0 +1,168 @@
+"""Sets of batch ids, kept as ranges.
+
+A batch id is a positive integer up to `MAX_BATCH_ID`. Ids mostly come one after another, so a set of a hundred
+million ids is mostly one pair of numbers here. Everything that remembers ids (ledger, arrival log, commit records)
+uses this set; its cost grows with the number of ranges, never with the number of ids.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+MAX_BATCH_ID = 2**63 - 1
+"""The largest batch id: a Java long."""
+
+IdRange = tuple[int, int]
+"""First and last id of a range, both inclusive."""
+
+
+class IdRanges:
+    """A set of ids as sorted, disjoint, non-adjacent inclusive ranges.
+
+    Not thread-safe. Adding at the upper end is O(1); other changes are O(ranges) at worst (one list shift).
+    """
+
+    __slots__ = ("_first", "_last")
+
+    def __init__(self, ranges: Iterable[IdRange] = ()) -> None:
+        self._first: list[int] = []
+        self._last: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
+
+    def add(self, first: int, last: int) -> None:
+        """Put `first..last` into the set, joining what touches it."""
+        firsts, lasts = self._first, self._last
+        if not firsts or first > lasts[-1] + 1:
+            firsts.append(first)
+            lasts.append(last)
+            return
+        if first >= firsts[-1]:
+            if last > lasts[-1]:
+                lasts[-1] = last
+            return
+        low = bisect_left(lasts, first - 1)
+        high = bisect_right(firsts, last + 1)
+        if low < high:
+            first = min(first, firsts[low])
+            last = max(last, lasts[high - 1])
+        firsts[low:high] = [first]
+        lasts[low:high] = [last]
+
+    def remove(self, first: int, last: int) -> None:
+        """Take `first..last` out of the set; what is not in it is no error."""
+        firsts, lasts = self._first, self._last
+        low = bisect_left(lasts, first)
+        high = bisect_right(firsts, last)
+        if low >= high:
+            return
+        new_first: list[int] = []
+        new_last: list[int] = []
+        if firsts[low] < first:
+            new_first.append(firsts[low])
+            new_last.append(first - 1)
+        if lasts[high - 1] > last:
+            new_first.append(last + 1)
+            new_last.append(lasts[high - 1])
+        firsts[low:high] = new_first
+        lasts[low:high] = new_last
+
+    def update(self, other: IdRanges) -> None:
+        """Add every range of `other`."""
+        for first, last in other:
+            self.add(first, last)
+
+    def clear(self) -> None:
+        """Empty the set."""
+        self._first.clear()
+        self._last.clear()
+
+    def pieces(self, first: int, last: int) -> list[IdRange]:
+        """The parts of the set inside `first..last`, clipped to it, rising."""
+        low = bisect_left(self._last, first)
+        high = bisect_right(self._first, last)
+        return [(max(self._first[i], first), min(self._last[i], last)) for i in range(low, high)]
+
+    def missing(self, first: int, last: int) -> list[IdRange]:
+        """The parts of `first..last` that are not in the set, rising."""
+        holes: list[IdRange] = []
+        position = first
+        for low, high in self.pieces(first, last):
+            if low > position:
+                holes.append((position, low - 1))
+            position = high + 1
+        if position <= last:
+            holes.append((position, last))
+        return holes
+
+    def first_at_or_above(self, id_: int) -> int | None:
+        """The lowest member that is `id_` or higher, or None."""
+        i = bisect_left(self._last, id_)
+        return None if i == len(self._last) else max(self._first[i], id_)
+
+    def run_end(self, id_: int) -> int | None:
+        """The last id of the range that holds `id_`, or None where it is not a member."""
+        i = bisect_left(self._last, id_)
+        return self._last[i] if i < len(self._last) and self._first[i] <= id_ else None
+
+    @property
+    def lowest(self) -> int | None:
+        """The lowest member, or None for the empty set."""
+        return self._first[0] if self._first else None
+
+    @property
+    def highest(self) -> int | None:
+        """The highest member, or None for the empty set."""
+        return self._last[-1] if self._last else None
+
+    @property
+    def id_count(self) -> int:
+        """How many ids are in the set."""
+        return sum(self._last) - sum(self._first) + len(self._first)
+
+    def copy(self) -> IdRanges:
+        """An independent copy."""
+        twin = IdRanges()
+        twin._first = self._first.copy()
+        twin._last = self._last.copy()
+        return twin
+
+    def to_list(self) -> list[list[int]]:
+        """The ranges as JSON can hold them: `[[first, last], ...]`."""
+        return [[first, last] for first, last in self]
+
+    def __contains__(self, id_: int) -> bool:
+        i = bisect_left(self._last, id_)
+        return i < len(self._last) and self._first[i] <= id_
+
+    def __iter__(self) -> Iterator[IdRange]:
+        return iter(list(zip(self._first, self._last, strict=True)))
+
+    def __len__(self) -> int:
+        """How many ranges (not ids) the set has."""
+        return len(self._first)
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IdRanges):
+            return NotImplemented
+        return self._first == other._first and self._last == other._last
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"IdRanges({[(f, t) for f, t in self]!r})"
+
+
+def runs_of(ids: Iterable[int]) -> list[IdRange]:
+    """Ids in the order given, folded into runs of consecutive ids: 5, 6, 7, 3 -> (5, 7), (3, 3)."""
+    runs: list[IdRange] = []
+    for id_ in ids:
+        if runs and runs[-1][1] + 1 == id_:
+            runs[-1] = (runs[-1][0], id_)
+        else:
+            runs.append((id_, id_))
+    return runs

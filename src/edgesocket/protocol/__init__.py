@@ -1,0 +1,1 @@
+"""The line protocol, without any I/O: bytes in, commands and replies out, for both roles."""
