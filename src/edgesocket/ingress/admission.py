@@ -1,0 +1,83 @@
+"""From the payload of one batch line to the bytes that are queued.
+
+A codec says whether a payload can become a record, before RECEIVED is answered: what it lets through can be decoded
+later, always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from edgesocket.compression import Compression
+from edgesocket.errors import DecodeError
+from edgesocket.ingress.fingerprints import fingerprint, fingerprint_builder
+from edgesocket.packet.codec import PacketDecoder
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A payload that may be queued.
+
+    Attributes:
+        stored: the bytes to queue: decrypted, still compressed.
+        compression: how they are compressed.
+        digest: fingerprint of the decoded payload.
+    """
+
+    stored: bytes
+    compression: Compression
+    digest: bytes
+
+
+class PayloadCodec(Protocol):
+    """How payloads of one source are read."""
+
+    def admit(self, payload: bytes) -> Admitted:
+        """Check one payload.
+
+        Raises:
+            DecodeError: it cannot be decoded: DECODE_FAILED.
+            DecryptError: it cannot be decrypted: DECRYPT_FAILED.
+        """
+
+
+class RawCodec:
+    """RAW mode: the payload is the record, and it is UTF-8 text.
+
+    Args:
+        replace_invalid: `invalid_utf8 = replace`: bad bytes become U+FFFD and are counted, instead of DECODE_FAILED.
+    """
+
+    def __init__(self, *, replace_invalid: bool = False) -> None:
+        self._replace_invalid = replace_invalid
+        self.replaced = 0
+        """How many payloads had bytes replaced."""
+
+    def admit(self, payload: bytes) -> Admitted:
+        """See PayloadCodec."""
+        try:
+            payload.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if not self._replace_invalid:
+                raise DecodeError(f"not UTF-8 at byte {error.start}") from None
+            payload = payload.decode("utf-8", "replace").encode("utf-8")
+            self.replaced += 1
+        return Admitted(payload, Compression.NONE, fingerprint(payload))
+
+
+class PacketCodec:
+    """PACKET mode: the payload is a JSON envelope around a compressed, perhaps encrypted record.
+
+    Args:
+        decoder: opens packets; made with `check_utf8` when bad bytes are to be refused.
+    """
+
+    def __init__(self, decoder: PacketDecoder) -> None:
+        self._decoder = decoder
+
+    def admit(self, payload: bytes) -> Admitted:
+        """See PayloadCodec."""
+        builder = fingerprint_builder()
+        opened = self._decoder.open(payload, on_piece=builder.update)
+        return Admitted(opened.compressed_bytes, opened.compression, builder.digest())

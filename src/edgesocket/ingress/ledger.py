@@ -1,0 +1,663 @@
+"""The ledger: what the source knows of every batch id.
+
+Theory of operation
+-------------------
+An id is in exactly one *state*. States change by *events*, and the whole rule is the table `TRANSITIONS` below plus
+one overlay: *lost* lies on top of the state that the restored checkpoint gives the id (an id may be confirmed there
+and still have a later record that was accepted and lost). `STAYS_LOST` says which events leave the overlay in place.
+
+The ledger never stores an entry an id: each state is a set of id ranges, and *gap* and (up to the watermark)
+*confirmed* are what no set holds. So a hundred million ids in order cost as much as one.
+
+- ``floor`` is the first id ever offered, minus one.
+- ``watermark`` (w) is the highest id such that every id in (floor, w] is confirmed, settled or a legal gap. It never
+  falls, and it moves only when a checkpoint completes: 0 until the first one does.
+- ``ack_number`` (a) is what a reply may promise: min(w, m - 1), where m is the lowest id anywhere that is received,
+  captured, held or lost. So an id that is offered again below w takes the promise back until it is confirmed.
+- ``unclean_floor`` (K): an incarnation ended without anyone knowing what it had accepted. From then on an id above
+  K that is passed over may have been one of those, and counts as lost.
+
+From the floor to the watermark the ledger stores only what is not confirmed. Legal gaps there are remembered too, the
+newest `MAX_GAP_RANGES` ranges of them; a never offered id below those counts as confirmed.
+
+Not thread-safe: the shell holds one lock around ledger and queue.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from edgesocket.errors import LocalProtocolError
+from edgesocket.ids import IdRange, IdRanges
+from edgesocket.protocol.replies import PENDING, RESEND, RETRY, Reply, ack
+
+MAX_LEDGER_RANGES = 1_000_000
+"""With more ranges than this the source answers QUEUE_FULL: about 100 MB of memory."""
+
+MAX_SETTLED_RANGES = 100_000
+"""Settled ids at or below the watermark beyond this many ranges are forgotten, lowest first."""
+
+
+MAX_GAP_RANGES = 10_000
+"""Legal gaps below the watermark beyond this many ranges are forgotten, lowest first."""
+
+
+class BatchState(enum.Enum):
+    """What the source knows of one batch id."""
+
+    RECEIVED = "received"
+    """Accepted; at least one of its records is still queued."""
+    CAPTURED = "captured"
+    """Accepted; all its records went to the sinks, no completed checkpoint covers that yet."""
+    CONFIRMED = "confirmed"
+    """A completed checkpoint, sinks included, covers it."""
+    HELD = "held"
+    """Refused with QUEUE_FULL, RETRY or DECRYPT_FAILED, not accepted since."""
+    SETTLED = "settled"
+    """Refused for good with DECODE_FAILED, or settled by the operator, not accepted since."""
+    LOST = "lost"
+    """A record of it was accepted by an earlier incarnation and is in no checkpoint; not received since."""
+    GAP = "gap"
+    """Never offered."""
+
+
+class BatchEvent(enum.Enum):
+    """What can happen to one batch id."""
+
+    ACCEPTED = "accepted"
+    """A record of it was queued (RECEIVED)."""
+    RECOGNISED = "recognised"
+    """A resend of a record that is already here (RECEIVED, nothing queued)."""
+    REFUSED_FOR_NOW = "refused for now"
+    """QUEUE_FULL, RETRY or DECRYPT_FAILED."""
+    REFUSED_FOR_GOOD = "refused for good"
+    """DECODE_FAILED."""
+    SETTLED_BY_OPERATOR = "settled by the operator"
+    EMITTED = "emitted"
+    """Its last queued record went to the sinks."""
+    COVERED = "covered"
+    """The checkpoint that captured it completed."""
+    FOUND_LOST = "found lost"
+    """At a restore: accepted by an earlier incarnation after the restored position."""
+    PASSED_OVER = "passed over"
+    """Above K, and a higher id was offered first."""
+
+
+class GapRule(enum.Enum):
+    """What `batch_id_gaps` says of ids that were never offered."""
+
+    AUTO = "auto"
+    """A gap between ids that a collector offered is legal."""
+    HOLD = "hold"
+    """Ids are contiguous: every gap holds the watermark."""
+    SKIP = "skip"
+    """Every gap is legal, also after the loss of a host."""
+
+
+_S, _E = BatchState, BatchEvent
+
+TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
+    (_S.GAP, _E.ACCEPTED): _S.RECEIVED,
+    (_S.GAP, _E.REFUSED_FOR_NOW): _S.HELD,
+    (_S.GAP, _E.REFUSED_FOR_GOOD): _S.SETTLED,
+    (_S.GAP, _E.SETTLED_BY_OPERATOR): _S.SETTLED,
+    (_S.GAP, _E.FOUND_LOST): _S.GAP,
+    (_S.GAP, _E.PASSED_OVER): _S.GAP,
+    (_S.RECEIVED, _E.ACCEPTED): _S.RECEIVED,
+    (_S.RECEIVED, _E.RECOGNISED): _S.RECEIVED,
+    (_S.RECEIVED, _E.REFUSED_FOR_NOW): _S.RECEIVED,
+    (_S.RECEIVED, _E.REFUSED_FOR_GOOD): _S.RECEIVED,
+    (_S.RECEIVED, _E.SETTLED_BY_OPERATOR): _S.SETTLED,
+    (_S.RECEIVED, _E.EMITTED): _S.CAPTURED,
+    (_S.RECEIVED, _E.FOUND_LOST): _S.RECEIVED,
+    (_S.CAPTURED, _E.ACCEPTED): _S.RECEIVED,
+    (_S.CAPTURED, _E.RECOGNISED): _S.CAPTURED,
+    (_S.CAPTURED, _E.REFUSED_FOR_NOW): _S.CAPTURED,
+    (_S.CAPTURED, _E.REFUSED_FOR_GOOD): _S.CAPTURED,
+    (_S.CAPTURED, _E.SETTLED_BY_OPERATOR): _S.CAPTURED,
+    (_S.CAPTURED, _E.COVERED): _S.CONFIRMED,
+    (_S.CONFIRMED, _E.ACCEPTED): _S.RECEIVED,
+    (_S.CONFIRMED, _E.RECOGNISED): _S.CONFIRMED,
+    (_S.CONFIRMED, _E.REFUSED_FOR_NOW): _S.CONFIRMED,
+    (_S.CONFIRMED, _E.REFUSED_FOR_GOOD): _S.CONFIRMED,
+    (_S.CONFIRMED, _E.SETTLED_BY_OPERATOR): _S.CONFIRMED,
+    (_S.CONFIRMED, _E.FOUND_LOST): _S.CONFIRMED,
+    (_S.HELD, _E.ACCEPTED): _S.RECEIVED,
+    (_S.HELD, _E.REFUSED_FOR_NOW): _S.HELD,
+    (_S.HELD, _E.REFUSED_FOR_GOOD): _S.SETTLED,
+    (_S.HELD, _E.SETTLED_BY_OPERATOR): _S.SETTLED,
+    (_S.HELD, _E.FOUND_LOST): _S.GAP,
+    (_S.SETTLED, _E.ACCEPTED): _S.RECEIVED,
+    (_S.SETTLED, _E.REFUSED_FOR_NOW): _S.HELD,
+    (_S.SETTLED, _E.REFUSED_FOR_GOOD): _S.SETTLED,
+    (_S.SETTLED, _E.SETTLED_BY_OPERATOR): _S.SETTLED,
+    (_S.SETTLED, _E.FOUND_LOST): _S.GAP,
+}
+"""(state below the overlay, event) -> next state. A missing pair cannot happen: asking for it is a bug.
+
+A gap, held or settled id is never recognised (it has no accepted record), only a received one is emitted, only a
+captured one covered, and only a gap is passed over. Found lost: the accepted record ended whatever refusal stood.
+"""
+
+STAYS_LOST: dict[BatchEvent, bool] = {
+    _E.ACCEPTED: False,
+    _E.RECOGNISED: False,
+    _E.REFUSED_FOR_NOW: True,
+    _E.REFUSED_FOR_GOOD: False,
+    _E.SETTLED_BY_OPERATOR: False,
+    _E.EMITTED: True,
+    _E.COVERED: True,
+    _E.FOUND_LOST: True,
+    _E.PASSED_OVER: True,
+}
+"""Whether a lost id is still lost after the event. The state below moves by `TRANSITIONS` all the same, but for
+REFUSED_FOR_NOW, which changes nothing of a lost id."""
+
+_MAKES_LOST = frozenset({_E.FOUND_LOST, _E.PASSED_OVER})
+
+
+@dataclass(slots=True)
+class LedgerImage:
+    """The ledger as of a cut, as the commit record carries it.
+
+    `watermark` is the value that holds once the checkpoint completes; `captured` and `confirmed` list only ids above
+    it, `gaps` only ids at or below it. The queued ids are not here: the queue's own image has them, in order.
+    """
+
+    watermark: int = 0
+    floor: int | None = None
+    unclean_floor: int | None = None
+    highest_offered: int = 0
+    highest_accepted: int = 0
+    captured: list[list[int]] = field(default_factory=list)
+    confirmed: list[list[int]] = field(default_factory=list)
+    held: list[list[int]] = field(default_factory=list)
+    settled: list[list[int]] = field(default_factory=list)
+    lost: list[list[int]] = field(default_factory=list)
+    gaps: list[list[int]] = field(default_factory=list)
+
+
+class Ledger:
+    """States of all batch ids of one source, as id ranges."""
+
+    def __init__(self, gap_rule: GapRule = GapRule.AUTO) -> None:
+        self.gap_rule = gap_rule
+        self.watermark = 0
+        self.floor: int | None = None
+        self.unclean_floor: int | None = None
+        self.highest_offered = 0
+        self.highest_accepted = 0
+        self.earlier_accepted = 0
+        """The highest id that any earlier incarnation is known to have accepted."""
+        self._received = IdRanges()
+        self._more_queued: dict[int, int] = {}
+        """Ids with more than one queued record: how many beyond the first."""
+        self._captured = IdRanges()
+        self._captured_in_cut = IdRanges()
+        """Captured ids that the checkpoint now under way covers."""
+        self._confirmed = IdRanges()
+        """Confirmed ids above the watermark."""
+        self._held_here = IdRanges()
+        """Held by a refusal that this connection got."""
+        self._held_earlier = IdRanges()
+        self._settled = IdRanges()
+        self._lost = IdRanges()
+        self._gaps = IdRanges()
+        """Legal gaps at or below the watermark."""
+        self._overload_first: int | None = None
+        self._watermark_of_cut: int | None = None
+        self._confirmed_at_auth: tuple[int, IdRanges] = (0, IdRanges())
+
+    # ---- questions -----------------------------------------------------------------------------------------------
+
+    def state(self, id_: int) -> BatchState:
+        """The state of one id."""
+        return _S.LOST if id_ in self._lost else self._state_below(id_)
+
+    def _state_below(self, id_: int) -> BatchState:
+        return self._segments(id_, id_)[0][0]
+
+    @property
+    def ack_number(self) -> int:
+        """The watermark that a reply may promise now."""
+        blockers = [
+            lowest
+            for ids in (
+                self._received,
+                self._captured,
+                self._captured_in_cut,
+                self._held_here,
+                self._held_earlier,
+                self._lost,
+            )
+            if (lowest := ids.lowest) is not None
+        ]
+        return min(self.watermark, min(blockers) - 1) if blockers else self.watermark
+
+    def answer_commit(self, id_: int) -> Reply:
+        """The reply to `__COMMIT__:<id_>` (the id is valid): the first rule that matches answers."""
+        state = self.state(id_)
+        if state in (_S.RECEIVED, _S.CAPTURED):
+            return PENDING
+        if state is _S.LOST or id_ in self._held_earlier:
+            return RESEND
+        promised = self.ack_number
+        if id_ <= promised:
+            return ack(promised)
+        if id_ <= self.watermark or state in (_S.CONFIRMED, _S.SETTLED):
+            return PENDING
+        if state is _S.GAP and (
+            id_ <= self.earlier_accepted or (self.unclean_floor is not None and id_ > self.highest_offered)
+        ):
+            return RESEND
+        return RETRY
+
+    def holder(self) -> tuple[int, BatchState] | None:
+        """The id that keeps the watermark from moving on, with its state; None when nothing does.
+
+        Received and captured ids are on their way and do not count, unless nothing else is there to name.
+        """
+        base = max(self.watermark, self.floor or 0)
+        found: list[tuple[int, BatchState]] = []
+        for ids, state in (
+            (self._held_here, _S.HELD),
+            (self._held_earlier, _S.HELD),
+            (self._lost, _S.LOST),
+            (self._received, _S.RECEIVED),
+            (self._captured, _S.CAPTURED),
+            (self._captured_in_cut, _S.CAPTURED),
+        ):
+            lowest = ids.lowest
+            if lowest is not None:
+                found.append((lowest, state))
+        if self.gap_rule is GapRule.HOLD:
+            end = self._solid_end(base)
+            if end < self.highest_offered and self.state(end + 1) is _S.GAP:
+                found.append((end + 1, _S.GAP))
+        return min(found, key=lambda pair: pair[0]) if found else None
+
+    @property
+    def range_count(self) -> int:
+        """How many id ranges the ledger holds."""
+        return sum(
+            len(ids)
+            for ids in (
+                self._received,
+                self._captured,
+                self._captured_in_cut,
+                self._confirmed,
+                self._held_here,
+                self._held_earlier,
+                self._settled,
+                self._lost,
+                self._gaps,
+            )
+        )
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the ledger holds as many ranges as it may."""
+        return self.range_count >= MAX_LEDGER_RANGES
+
+    def was_confirmed_at_auth(self, id_: int) -> bool:
+        """Whether a confirmed id was already confirmed, and known so, when this connection authenticated."""
+        watermark, above = self._confirmed_at_auth
+        return id_ <= watermark or id_ in above
+
+    def counts(self) -> dict[str, int]:
+        """How many ids are in each state that has a set, for the status."""
+        return {
+            "received": self._received.id_count,
+            "captured": self._captured.id_count + self._captured_in_cut.id_count,
+            "held": self._held_here.id_count + self._held_earlier.id_count,
+            "settled": self._settled.id_count,
+            "lost": self._lost.id_count,
+        }
+
+    # ---- events of a conversation --------------------------------------------------------------------------------
+
+    def session_started(self) -> None:
+        """A collector authenticated: what it was refused before is now an earlier refusal."""
+        self._held_earlier.update(self._held_here)
+        self._held_here.clear()
+        self._confirmed_at_auth = (self.watermark, self._confirmed.copy())
+
+    def accept(self, first: int, last: int) -> None:
+        """A record of each id of `first..last` was queued."""
+        if first > self.highest_offered:
+            self._offered(first, last)
+            self._received.add(first, last)
+        else:
+            self._offered(first, last)
+            for low, high in self._received.pieces(first, last):
+                for id_ in range(low, high + 1):
+                    self._more_queued[id_] = self._more_queued.get(id_, 0) + 1
+            self._apply(_E.ACCEPTED, first, last)
+        self.highest_accepted = max(self.highest_accepted, last)
+
+    def recognise(self, id_: int) -> bool:
+        """A resend of a record that is here already. Returns whether the id was lost until now."""
+        was_lost = id_ in self._lost
+        self._apply(_E.RECOGNISED, id_, id_)
+        return was_lost
+
+    def hold(self, first: int, last: int) -> None:
+        """Each id of `first..last` was refused with QUEUE_FULL, RETRY or DECRYPT_FAILED."""
+        if self.overloaded:
+            # One range from the first refused id on: too much is held then, never too little, and memory stays put.
+            self._overload_first = first = min(first, self._overload_first or first)
+            last = max(last, self.highest_offered)
+        else:
+            self._overload_first = None
+        self._offered(first, last)
+        self._apply(_E.REFUSED_FOR_NOW, first, last)
+
+    def refuse(self, id_: int) -> None:
+        """The id was refused for good with DECODE_FAILED."""
+        self._offered(id_, id_)
+        self._apply(_E.REFUSED_FOR_GOOD, id_, id_)
+
+    def settle(self, first: int, last: int) -> IdRanges:
+        """The operator settled `first..last`. Returns the ids among them whose queued records must be discarded."""
+        queued = IdRanges(self._received.pieces(first, last))
+        for low, high in queued:
+            for id_ in [id_ for id_ in self._more_queued if low <= id_ <= high]:
+                del self._more_queued[id_]
+        self._apply(_E.SETTLED_BY_OPERATOR, first, last)
+        return queued
+
+    def end_unclean(self) -> None:
+        """The operator says that nothing is missing after the last unclean end."""
+        self.unclean_floor = None
+
+    def _offered(self, first: int, last: int) -> None:
+        if self.floor is None:
+            self.floor = first - 1
+        if last <= self.highest_offered:
+            return
+        if self.unclean_floor is not None:
+            passed_from = max(self.highest_offered, self.unclean_floor) + 1
+            if first > passed_from:
+                self._apply(_E.PASSED_OVER, passed_from, first - 1)
+        self.highest_offered = last
+
+    # ---- events of the pipeline ----------------------------------------------------------------------------------
+
+    def emit(self, runs: Iterable[IdRange]) -> None:
+        """One queued record of each id of `runs`, in queue order, went to the sinks."""
+        if self._more_queued:
+            runs = self._without_more_queued(runs)
+        for first, last in runs:
+            self._received.remove(first, last)
+            self._captured.add(first, last)
+
+    def emit_block(self, first: int, last: int, runs: list[IdRange]) -> None:
+        """`emit` for a block of many runs between `first` and `last`: cheap when they are all that is queued there."""
+        if not self._more_queued and len(runs) > 1 and self._received.pieces(first, last) == runs:
+            self._received.remove(first, last)
+            for low, high in runs:
+                self._captured.add(low, high)
+        else:
+            self.emit(runs)
+
+    def _without_more_queued(self, runs: Iterable[IdRange]) -> list[IdRange]:
+        """Take one queued record off each id that has several; return the ids that are done with."""
+        done: list[IdRange] = []
+        for first, last in runs:
+            position = first
+            for id_ in sorted(id_ for id_ in self._more_queued if first <= id_ <= last):
+                if id_ > position:
+                    done.append((position, id_ - 1))
+                position = id_ + 1
+                self._more_queued[id_] -= 1
+                if not self._more_queued[id_]:
+                    del self._more_queued[id_]
+            if position <= last:
+                done.append((position, last))
+        return done
+
+    def cut(self) -> LedgerImage:
+        """Checkpoint step 1: everything emitted so far belongs to this checkpoint. One cut at a time."""
+        if self._watermark_of_cut is not None:
+            raise LocalProtocolError("a checkpoint is under way already")
+        self._captured_in_cut, self._captured = self._captured, IdRanges()
+        watermark = self._watermark_once_complete()
+        self._watermark_of_cut = watermark
+        above = IdRanges(self._captured_in_cut.pieces(watermark + 1, self.highest_offered))
+        confirmed = IdRanges(self._confirmed.pieces(watermark + 1, self.highest_offered))
+        held = self._held_earlier.copy()
+        held.update(self._held_here)
+        gaps = self._gaps.copy()
+        gaps.update(self._gaps_below(watermark))
+        return LedgerImage(
+            watermark=watermark,
+            floor=self.floor,
+            unclean_floor=self.unclean_floor,
+            highest_offered=self.highest_offered,
+            highest_accepted=max(self.highest_accepted, self.earlier_accepted),
+            captured=above.to_list(),
+            confirmed=confirmed.to_list(),
+            held=held.to_list(),
+            settled=self._settled.to_list(),
+            lost=self._lost.to_list(),
+            gaps=gaps.to_list()[-MAX_GAP_RANGES:],
+        )
+
+    def complete(self) -> None:
+        """Checkpoint step 7: the cut's checkpoint is durable, sinks included."""
+        if self._watermark_of_cut is None:
+            raise LocalProtocolError("no checkpoint is under way")
+        self._gaps.update(self._gaps_below(self._watermark_of_cut))
+        self._gaps.keep_highest(MAX_GAP_RANGES)
+        self.watermark = max(self.watermark, self._watermark_of_cut)
+        self._watermark_of_cut = None
+        for first, last in self._captured_in_cut.pieces(self.watermark + 1, self.highest_offered):
+            self._confirmed.add(first, last)
+        self._captured_in_cut.clear()
+        self._confirmed.remove(0, self.watermark)
+        self._forget_old_settled()
+
+    def abort(self) -> None:
+        """The cut's checkpoint will not complete: what it captured goes into the next one."""
+        if self._watermark_of_cut is None:
+            raise LocalProtocolError("no checkpoint is under way")
+        self._watermark_of_cut = None
+        self._captured.update(self._captured_in_cut)
+        self._captured_in_cut.clear()
+
+    def _gaps_below(self, watermark: int) -> IdRanges:
+        """The legal gaps that the watermark steps over when it moves up to `watermark`, the newest of them."""
+        first = max(self.watermark, self.floor or 0) + 1
+        for ids in (self._captured_in_cut, self._confirmed):
+            first = max(first, ids.first_of_newest(MAX_GAP_RANGES))
+        return IdRanges(self._never_offered(first, watermark))
+
+    def _watermark_once_complete(self) -> int:
+        base = max(self.watermark, self.floor or 0)
+        limit = self._solid_end(base) if self.gap_rule is GapRule.HOLD else max(base, self.highest_offered)
+        for ids in (self._received, self._held_here, self._held_earlier, self._lost):
+            blocker = ids.first_at_or_above(base + 1)
+            if blocker is not None:
+                limit = min(limit, blocker - 1)
+        return max(self.watermark, limit)
+
+    def _solid_end(self, base: int) -> int:
+        """The last id of the unbroken run above `base` of ids that are captured, confirmed or settled."""
+        position = base
+        moved = True
+        while moved:
+            moved = False
+            for ids in (self._captured, self._captured_in_cut, self._confirmed, self._settled):
+                end = ids.run_end(position + 1)
+                if end is not None:
+                    position, moved = end, True
+        return position
+
+    def _forget_old_settled(self) -> None:
+        excess = len(self._settled) - MAX_SETTLED_RANGES
+        if excess > 0:
+            for first, last in list(self._settled)[:excess]:
+                self._settled.remove(first, min(last, self.watermark))
+
+    # ---- restore -------------------------------------------------------------------------------------------------
+
+    def restore(self, image: LedgerImage, queued_runs: Iterable[IdRange]) -> None:
+        """Take over the image of the last completed checkpoint. `queued_runs` come from the queue, in order."""
+        self.watermark = image.watermark
+        self.floor = image.floor
+        self.unclean_floor = image.unclean_floor
+        self.highest_offered = image.highest_offered
+        self.highest_accepted = self.earlier_accepted = image.highest_accepted
+        for ranges in (image.captured, image.confirmed):
+            for first, last in ranges:
+                self._confirmed.add(first, last)
+        for first, last in image.held:
+            self._held_earlier.add(first, last)
+        for first, last in image.settled:
+            self._settled.add(first, last)
+        for first, last in image.lost:
+            self._lost.add(first, last)
+        for first, last in image.gaps:
+            self._gaps.add(first, last)
+        for first, last in queued_runs:
+            for low, high in self._received.pieces(first, last):
+                for id_ in range(low, high + 1):
+                    self._more_queued[id_] = self._more_queued.get(id_, 0) + 1
+            self._received.add(first, last)
+            self._confirmed.remove(first, last)
+
+    def replay_accepted(self, first: int, last: int) -> None:
+        """The arrival log says: an earlier incarnation accepted `first..last` after the restored position."""
+        self._offered(first, last)
+        self.highest_accepted = max(self.highest_accepted, last)
+        self.earlier_accepted = max(self.earlier_accepted, last)
+        self._apply(_E.FOUND_LOST, first, last)
+
+    def mark_lost(self, first: int, last: int) -> None:
+        """Records of `first..last` that the commit record calls queued are in no readable blob."""
+        self._apply(_E.FOUND_LOST, first, last)
+
+    def replay_held(self, first: int, last: int) -> None:
+        """The arrival log says: `first..last` were refused for now."""
+        self._offered(first, last)
+        self._apply(_E.REFUSED_FOR_NOW, first, last)
+        self.session_started()
+
+    def replay_refused(self, first: int, last: int) -> None:
+        """The arrival log says: `first..last` were refused for good."""
+        self._offered(first, last)
+        self._apply(_E.REFUSED_FOR_GOOD, first, last)
+
+    def replay_recognised(self, first: int, last: int) -> None:
+        """The arrival log says: lost ids `first..last` were resent and recognised."""
+        self._lost.remove(first, last)
+
+    def ended_unclean(self) -> None:
+        """The incarnation before ended without a complete arrival log: sets K to the highest id known."""
+        if self.gap_rule is GapRule.SKIP or self.floor is None:
+            return
+        if self.unclean_floor is not None:
+            self._apply(_E.PASSED_OVER, self.unclean_floor + 1, self.highest_offered)
+        self.unclean_floor = max(self.highest_offered, self.floor)
+
+    def _never_offered(self, first: int, last: int) -> list[IdRange]:
+        """The ids of `first..last` (none if empty) that are gaps and not lost."""
+        if first > last:
+            return []
+        return [(low, high) for state, low, high in self.segments(first, last) if state is _S.GAP]
+
+    # ---- the table, applied to ranges ----------------------------------------------------------------------------
+
+    def _segments(self, first: int, last: int) -> list[tuple[BatchState, int, int]]:
+        """`first..last` cut into pieces of one state each (the state below the overlay), rising."""
+        found: list[tuple[int, int, BatchState]] = []
+        for ids, state in (
+            (self._received, _S.RECEIVED),
+            (self._captured, _S.CAPTURED),
+            (self._captured_in_cut, _S.CAPTURED),
+            (self._held_here, _S.HELD),
+            (self._held_earlier, _S.HELD),
+            (self._settled, _S.SETTLED),
+            (self._confirmed, _S.CONFIRMED),
+            (self._gaps, _S.GAP),
+        ):
+            found.extend((low, high, state) for low, high in ids.pieces(first, last))
+        found.sort(key=lambda piece: piece[0])
+        segments: list[tuple[BatchState, int, int]] = []
+        position = first
+        for low, high, state in found:
+            if low > position:
+                segments.extend(self._unlisted(position, low - 1))
+            segments.append((state, low, high))
+            position = high + 1
+        if position <= last:
+            segments.extend(self._unlisted(position, last))
+        return segments
+
+    def _unlisted(self, first: int, last: int) -> list[tuple[BatchState, int, int]]:
+        """What no set holds: confirmed from the floor to the watermark, a gap elsewhere."""
+        floor = self.watermark if self.floor is None else self.floor
+        pieces = (
+            (_S.GAP, first, min(last, floor)),
+            (_S.CONFIRMED, max(first, floor + 1), min(last, self.watermark)),
+            (_S.GAP, max(first, floor + 1, self.watermark + 1), last),
+        )
+        return [piece for piece in pieces if piece[1] <= piece[2]]
+
+    def segments(self, first: int, last: int) -> list[tuple[BatchState, int, int]]:
+        """`first..last` cut into pieces of one state each, lost included, rising."""
+        result: list[tuple[BatchState, int, int]] = []
+        for state, low, high in self._segments(first, last):
+            for a, b in self._lost.pieces(low, high):
+                result.append((_S.LOST, a, b))
+            result.extend((state, a, b) for a, b in self._lost.missing(low, high))
+        result.sort(key=lambda piece: piece[1])
+        return result
+
+    def _apply(self, event: BatchEvent, first: int, last: int) -> None:
+        if event is _E.REFUSED_FOR_NOW:
+            parts = self._lost.missing(first, last)  # a lost id stays as it is
+        elif event is _E.PASSED_OVER:
+            parts = self._never_offered(first, last)
+        else:
+            parts = [(first, last)]
+        for low, high in parts:
+            for state, a, b in self._segments(low, high):
+                after = TRANSITIONS.get((state, event))
+                if after is None:
+                    raise LocalProtocolError(f"a batch that is {state.value} cannot be {event.value} ({a}..{b})")
+                self._move(state, after, a, b)
+            if event in _MAKES_LOST:
+                self._lost.add(low, high)
+        if not STAYS_LOST[event]:
+            self._lost.remove(first, last)
+
+    def _move(self, before: BatchState, after: BatchState, first: int, last: int) -> None:
+        if before is after and before is not _S.HELD:
+            return
+        if before is _S.RECEIVED:
+            self._received.remove(first, last)
+        elif before is _S.CAPTURED:
+            self._captured.remove(first, last)
+            self._captured_in_cut.remove(first, last)
+        elif before is _S.CONFIRMED:
+            self._confirmed.remove(first, last)
+        elif before is _S.HELD:
+            self._held_here.remove(first, last)
+            self._held_earlier.remove(first, last)
+        elif before is _S.SETTLED:
+            self._settled.remove(first, last)
+        elif before is _S.GAP:
+            self._gaps.remove(first, last)
+        if after is _S.RECEIVED:
+            self._received.add(first, last)
+        elif after is _S.HELD:
+            self._held_here.add(first, last)
+        elif after is _S.SETTLED:
+            self._settled.add(first, last)
+        elif after is _S.CAPTURED:
+            self._captured.add(first, last)
+        elif after is _S.CONFIRMED:
+            self._confirmed.add(first, last)
