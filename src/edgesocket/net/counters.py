@@ -1,0 +1,32 @@
+"""What the network side counts, since the server was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """Written by the receiver thread only; any thread may read.
+
+    Attributes:
+        connections: accepted TCP connections.
+        sessions: conversations with an elected collector.
+        auth_failed: complete first lines that were wrong.
+        auth_timed_out: peers that did not finish their first line in time.
+        peers_dropped: peers that had to make room for a newer one.
+        peers_left: peers that hung up before they were elected.
+        peers_rejected: peers answered REJECTED.
+        received_bytes: from elected collectors, behind the first line.
+        sent_bytes: to elected collectors.
+    """
+
+    connections: int = 0
+    sessions: int = 0
+    auth_failed: int = 0
+    auth_timed_out: int = 0
+    peers_dropped: int = 0
+    peers_left: int = 0
+    peers_rejected: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0

@@ -1,0 +1,325 @@
+"""The conversation: every line answered once and in order, whatever the pauses, and only the dead are cut."""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from net_harness import (
+    AUTH,
+    Collector,
+    CountingSource,
+    Gate,
+    Running,
+    refused,
+    resident_bytes,
+    running,
+    wait_for,
+)
+
+from edgesocket.net import socket_options
+from edgesocket.net.events import CollectorDisconnected, DisconnectReason, ServerFailed
+
+
+def batches(first: int, last: int, payload: bytes = b"x") -> bytes:
+    return b"".join(b"__BATCH__:%d:%b\n" % (n, payload) for n in range(first, last + 1))
+
+
+def test_requests_in_one_packet_with_the_first_line_are_answered_behind_its_ack(tmp_path: Path) -> None:
+    with running(tmp_path) as it, Collector(it.port) as collector:
+        collector.send(AUTH + b"__BATCH__:7:a\n__COMMIT__:7\nnonsense\n__BATCH__:0:b\n")
+
+        assert [collector.line() for _ in range(5)] == ["ACK", "RECEIVED", "PENDING", "BAD_REQUEST", "INVALID_PARAM"]
+        assert it.source.kept == [(7, b"a")]
+
+
+def test_a_second_first_line_is_a_bad_request_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    with running(tmp_path) as it, it.collector() as collector:
+        collector.send(AUTH + b"__BATCH__:1:a\n")
+
+        assert [collector.line(), collector.line()] == ["BAD_REQUEST", "RECEIVED"]
+
+
+def test_a_line_that_comes_byte_by_byte_is_one_line(tmp_path: Path) -> None:
+    with running(tmp_path) as it, it.collector() as collector:
+        for byte in b"__BATCH__:1:slow\n__BATCH__:2:too\n":
+            collector.send(bytes([byte]))
+
+        assert [collector.line(), collector.line()] == ["RECEIVED", "RECEIVED"]
+        assert it.source.kept == [(1, b"slow"), (2, b"too")]
+
+
+def test_a_pause_inside_a_line_of_many_times_accept_timeout_loses_nothing(tmp_path: Path) -> None:
+    with running(tmp_path, accept_timeout_ms=50) as it, it.collector() as collector:
+        for piece in (b"__BATC", b"H__:1", b"2:pay", b"load\n"):
+            collector.send(piece)
+            time.sleep(0.4)
+
+        assert collector.line() == "RECEIVED"
+        assert it.source.kept == [(12, b"payload")]
+
+
+def test_a_quiet_collector_is_never_cut(tmp_path: Path) -> None:
+    with (
+        running(tmp_path, accept_timeout_ms=20, auth_timeout_ms=200, reply_stall_timeout_ms=200) as it,
+        it.collector() as collector,
+    ):
+        time.sleep(1.0)
+        collector.send(b"__COMMIT__:1\n")
+
+        assert collector.line() == "PENDING"
+
+
+def test_a_last_line_without_its_end_is_dropped_at_eof(tmp_path: Path) -> None:
+    with running(tmp_path) as it, it.collector() as collector:
+        collector.send(b"__BATCH__:1:a\n__BATCH__:2:b")
+        collector.half_close()
+
+        assert collector.rest() == b"RECEIVED\n"
+        assert it.source.kept == [(1, b"a")]
+        it.wait_for(lambda: it.source.endings == [DisconnectReason.PEER_CLOSED])
+
+
+def test_half_closed_with_more_replies_owed_than_the_kernel_takes_everything_is_answered(tmp_path: Path) -> None:
+    lines = 1_000_000
+    with running(tmp_path, CountingSource(keep=False)) as it, Collector(it.port) as collector:
+        collector.send(AUTH + b"__BATCH__:1:x\n" * lines)
+        collector.half_close()
+
+        assert collector.rest() == b"ACK\n" + b"RECEIVED\n" * lines
+
+
+@pytest.mark.slow
+def test_five_million_lines_before_the_first_read_get_five_million_replies(tmp_path: Path) -> None:
+    lines, a_write = 5_000_000, 50_000
+    with running(tmp_path, CountingSource(keep=False), reply_stall_timeout_ms=2000) as it, it.collector() as collector:
+        before = resident_bytes()
+        chunk = b"__BATCH__:1:x\n" * a_write
+        for _ in range(lines // a_write):
+            collector.send(chunk)
+        it.wait_for(lambda: it.source.records == lines)
+        assert resident_bytes() - before < 32 << 20
+        collector.send(b"__COMMIT__:1\n")
+        collector.half_close()
+
+        expected, got = 9 * lines + len(b"PENDING\n"), 0
+        last = b""
+        while data := collector.sock.recv(1 << 20):
+            got += len(data)
+            last = (last + data)[-100:]
+        assert got == expected
+        assert last.endswith(b"RECEIVED\nRECEIVED\nPENDING\n")
+
+
+def test_a_collector_that_never_reads_is_cut_after_the_stall_timeout_in_bounded_memory(tmp_path: Path) -> None:
+    # Replies that alternate cannot be folded, so here reading has to pause.
+    source = CountingSource(keep=False)
+    with running(tmp_path, source, reply_stall_timeout_ms=500) as it:
+        collector = it.collector()
+        before = resident_bytes()
+        with contextlib.suppress(OSError):
+            for _ in range(1000):
+                collector.send(b"__BATCH__:1:x\nnonsense\n" * 10_000)
+
+        it.wait_for(lambda: it.told(CollectorDisconnected))
+
+        assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.REPLIES_NOT_READ
+        assert resident_bytes() - before < 64 << 20
+        collector.close()
+        with it.collector():
+            pass
+
+
+def test_a_collector_that_reads_slowly_is_not_cut(tmp_path: Path) -> None:
+    lines = 300_000
+    source = CountingSource(keep=False)
+    with (
+        running(tmp_path, source, reply_stall_timeout_ms=400) as it,
+        Collector(it.port, receive_buffer=16 * 1024) as collector,
+    ):
+        writer = threading.Thread(target=collector.send, args=(AUTH + b"__BATCH__:1:x\n__COMMIT__:1\n" * lines,))
+        writer.start()
+        got, started = b"", time.monotonic()
+        while time.monotonic() - started < 2.0:
+            got += collector.sock.recv(4096)
+            time.sleep(0.1)
+        collector_half_closes = threading.Thread(target=lambda: (writer.join(), collector.half_close()))
+        collector_half_closes.start()
+        got += collector.rest()
+        collector_half_closes.join()
+
+        assert got == b"ACK\n" + b"RECEIVED\nPENDING\n" * lines
+
+
+def test_a_closed_receive_window_is_not_taken_for_a_dead_peer(tmp_path: Path) -> None:
+    # Linux ends a live connection whose peer keeps its window closed for TCP_USER_TIMEOUT; the rule here is the reply
+    # stall timeout, and this collector goes on sending.
+    lines = 0
+    options = {"user_timeout_ms": 1000, "reply_stall_timeout_ms": 2000}
+    with (
+        running(tmp_path, CountingSource(keep=False), **options) as it,
+        Collector(it.port, receive_buffer=4096) as collector,
+    ):
+        collector.send(AUTH)
+        started = time.monotonic()
+        while time.monotonic() - started < 3.5:
+            collector.send(b"__BATCH__:1:x\n" * 5000)
+            lines += 5000
+            time.sleep(0.05)
+        collector.half_close()
+
+        assert collector.rest() == b"ACK\n" + b"RECEIVED\n" * lines
+
+
+def test_replies_that_only_the_kernel_still_holds_count_as_owed(tmp_path: Path) -> None:
+    options = {"user_timeout_ms": 1000, "reply_stall_timeout_ms": 1500}
+    with (
+        running(tmp_path, CountingSource(keep=False), **options) as it,
+        Collector(it.port, receive_buffer=4096) as collector,
+    ):
+        started = time.monotonic()
+        collector.send(AUTH + b"__BATCH__:1:x\n" * 5000)
+        it.wait_for(lambda: it.source.records == 5000)
+        assert it.server.describe()["owed_reply_runs"] == 0
+        it.wait_for(lambda: it.told(CollectorDisconnected))
+
+        assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.REPLIES_NOT_READ
+        assert time.monotonic() - started > 1.5
+
+
+def test_the_kernel_is_asked_for_what_the_options_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned: list[socket.socket] = []
+    real_tune = socket_options.tune
+
+    def tune(sock: socket.socket, options: Any) -> None:
+        real_tune(sock, options)
+        tuned.append(sock)
+
+    monkeypatch.setattr(socket_options, "tune", tune)
+    options = {"keepalive_idle_s": 7, "keepalive_interval_s": 3, "keepalive_probes": 2, "user_timeout_ms": 4321}
+    with running(tmp_path, **options) as it, it.collector():
+        asked = tuned[0].getsockopt
+        assert asked(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert asked(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert asked(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 7
+        assert asked(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 3
+        assert asked(socket.IPPROTO_TCP, socket.TCP_KEEPCNT) == 2
+        assert asked(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4321
+
+
+class Network:
+    """Two ends of a wire in network namespaces of their own; `cut` makes everything vanish without a FIN."""
+
+    def __init__(self) -> None:
+        self.names = [f"edgesocket-{os.getpid()}-{side}" for side in "ab"]
+        a, b = self.names
+        for name in self.names:
+            _ip("netns", "add", name)
+        _ip("-n", a, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b)
+        for name, address in ((a, "10.99.0.1/24"), (b, "10.99.0.2/24")):
+            _ip("-n", name, "addr", "add", address, "dev", "veth0")
+            _ip("-n", name, "link", "set", "veth0", "up")
+
+    @contextlib.contextmanager
+    def inside(self, side: int) -> Iterator[None]:
+        """Sockets that this thread makes belong to that end."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        clone_newnet = 0x40000000
+        with Path("/proc/thread-self/ns/net").open() as home, Path(f"/run/netns/{self.names[side]}").open() as away:
+            assert libc.setns(away.fileno(), clone_newnet) == 0
+            try:
+                yield
+            finally:
+                assert libc.setns(home.fileno(), clone_newnet) == 0
+
+    def cut(self) -> None:
+        # Both ends stay up and routed; what is sent is lost, as behind a dead router.
+        _ip("-n", self.names[1], "addr", "del", "10.99.0.2/24", "dev", "veth0")
+
+    def remove(self) -> None:
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and the ip command for network namespaces")
+    try:
+        network = Network()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces here: {error.stderr!r}")
+    yield network
+    network.remove()
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "with replies on the way"])
+def test_a_half_open_collector_is_noticed(tmp_path: Path, network: Network, busy: bool) -> None:
+    gate = Gate()
+    options = {"keepalive_idle_s": 1, "keepalive_interval_s": 1, "keepalive_probes": 1, "user_timeout_ms": 2000}
+    it = Running(tmp_path, **options)
+    with network.inside(0):
+        it.server.start()
+        # The receiver thread was made in here, so it stays at this end.
+    try:
+        with network.inside(1):
+            sock = socket.create_connection(("10.99.0.1", it.port))
+        sock.sendall(AUTH)
+        assert sock.recv(100) == b"ACK\n"
+        if busy:
+            it.source.before_handle = gate
+            sock.sendall(b"__BATCH__:1:x\n")
+            gate.wait_until_reached()
+        network.cut()
+        gate.open()
+        started = time.monotonic()
+        wait_for(lambda: it.told(CollectorDisconnected))
+
+        assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.NO_SIGN_OF_LIFE
+        assert time.monotonic() - started < 6
+        assert it.state() == "listening"
+        sock.close()
+    finally:
+        it.server.abort()
+        assert it.server.join(10)
+
+
+@pytest.mark.parametrize("where", ["handle", "session_started", "accepts_token", "session_ended"])
+def test_an_error_of_the_source_ends_conversation_and_server_and_is_reported(tmp_path: Path, where: str) -> None:
+    class FailingSource(CountingSource):
+        def __getattribute__(self, name: str) -> Any:
+            if name == where:
+                return _fail
+            return super().__getattribute__(name)
+
+    with running(tmp_path, FailingSource()) as it, Collector(it.port) as collector:
+        collector.send(AUTH + b"__BATCH__:1:x\n")
+        if where == "session_ended":
+            assert [collector.line(), collector.line()] == ["ACK", "RECEIVED"]
+            collector.half_close()
+        rest = collector.rest()
+
+        assert b"RECEIVED" not in rest
+        assert it.server.join(10)
+        assert isinstance(it.server.failure, OSError)
+        assert it.told(ServerFailed)[0].error is it.server.failure
+        assert it.state() == "failed"
+        assert refused(it.port)
+        if where in ("handle", "session_started"):
+            assert it.source.endings == [DisconnectReason.FAILED]
+
+
+def _fail(*_: object) -> None:
+    raise ConnectionResetError("looks like a network error, but is the source's own")
