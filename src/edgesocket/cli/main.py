@@ -1,0 +1,72 @@
+"""`edgesocket VERB ...`: finds the verb, and turns what goes wrong into a message and an exit code.
+
+Each verb is a module with `add_parser(subparsers)` and `run(args) -> int`. A verb's module is imported only when it
+is asked for (or help is), so that `edgesocket send` runs on the core install.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import edgesocket
+from edgesocket.errors import EdgeSocketError, ExitCode
+
+VERBS = {
+    "run": "run a job",
+    "send": "send lines to an ingress, as a collector does",
+    "status": "what a job is doing",
+    "settle": "give up batches that hold the watermark",
+    "restore": "go on from an older checkpoint when the newest is damaged",
+}
+
+EXTRA_OF_MODULE = {"numpy": "engine", "xxhash": "engine", "lark": "engine", "pyarrow": "engine", "cryptography": "crypto"}
+"""Which extra brings a missing library."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.print_usage(sys.stderr)
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns its exit code (see `errors.ExitCode`)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        verb = next((argument for argument in arguments if not argument.startswith("-")), "")
+        parser, modules = _parser(verb)
+        parsed = parser.parse_args(arguments)
+        if not parsed.verb:
+            parser.print_help(sys.stderr)
+            return ExitCode.USAGE
+        code: int = modules[parsed.verb].run(parsed)
+        return code
+    except EdgeSocketError as error:
+        print(f"edgesocket: {error}", file=sys.stderr)
+        return error.exit_code
+    except ModuleNotFoundError as error:
+        extra = EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(f"edgesocket: this needs {error.name}: pip install 'edgesocket[{extra}]'", file=sys.stderr)
+        return ExitCode.UNAVAILABLE
+    except BrokenPipeError:
+        return ExitCode.UNAVAILABLE
+
+
+def _parser(verb: str) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:
+    parser = _Parser(prog="edgesocket", description="A streaming ingress for edge collectors.")
+    parser.add_argument("--version", action="version", version=f"edgesocket {edgesocket.__version__}")
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB")
+    modules: dict[str, ModuleType] = {}
+    for name, summary in VERBS.items():
+        if name == verb:
+            modules[name] = importlib.import_module(f"edgesocket.cli.{name}")
+            modules[name].add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return parser, modules

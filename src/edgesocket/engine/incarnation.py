@@ -1,0 +1,535 @@
+"""One incarnation of a job: from the claim to the end.
+
+    acquire    lock or lease, read the log, claim the next epoch
+    restore    recover, open sinks, publish again what may not be published, open the source, append `started`
+    serve      pump rows, run checkpoints, until a stop or an error
+    finish     no new records, drain, one last checkpoint, append `ended`
+
+The pump is the thread that calls `run`. Two more belong to the incarnation: the store thread performs what touches
+the state directory, and the keeper beats once a second, watches the log and syncs the arrival log.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from edgesocket.checkpoint import effects
+from edgesocket.checkpoint.commit_log import append, claim, read_log, refresh
+from edgesocket.checkpoint.drive import drive
+from edgesocket.checkpoint.entries import Claim, Commit, Ended, Settle, Started
+from edgesocket.checkpoint.log_view import Log
+from edgesocket.checkpoint.procedure import CheckpointPlan, checkpoint
+from edgesocket.checkpoint.recovery import (
+    Recovered,
+    check_damage,
+    previous_end_is_known,
+    recover,
+    settlements_after,
+    unclean_floors,
+)
+from edgesocket.components.sink import CommitRole, DecidingSink, Sink, SinkContext
+from edgesocket.components.source import OperatorSettlement, RestoredSource, Source, SourceContext
+from edgesocket.components.state import Host, Ownership, StateStore
+from edgesocket.engine.checkpoints import CheckpointRunner
+from edgesocket.engine.plan import JobPlan
+from edgesocket.errors import BadRecordError, ConfigError, ConfigProblem, EdgeSocketError, FencedError, NotOwnerError
+
+BEAT_S = 1.0
+"""How often an owner shows that it lives."""
+
+REPLY_GRACE_S = 5.0
+"""How long a graceful stop waits for owed replies to be read."""
+
+Report = Callable[[object], None]
+
+
+class Incarnation:
+    """Runs a job once. Made, run, thrown away.
+
+    Args:
+        plan: the job.
+        store: its state directory.
+        owner: who may own it.
+        host: this host.
+        report: told of everything that happens, for the log; called from several threads.
+        publish_status: given the status about once a second, and when the state changes.
+        now: a steady clock in seconds.
+    """
+
+    def __init__(
+        self,
+        plan: JobPlan,
+        store: StateStore,
+        owner: Ownership,
+        host: Host,
+        report: Report,
+        publish_status: Callable[[dict[str, Any]], None] = lambda _: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._store = store
+        self._report = report
+        self._publish_status = publish_status
+        self._now = now
+        self._owner = owner
+        self._host = host
+        self._log = Log()
+        self._source: Source | None = None
+        self._sinks: dict[str, Sink] = {}
+        self._checkpoints: CheckpointRunner | None = None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
+        self._refreshing: Future[Any] | None = None
+        self._ended_threads = threading.Event()
+        self._keeper: threading.Thread | None = None
+        self._stop_requested = False
+        self._failure: BaseException | None = None
+        self._fenced = False
+        self._state = "starting"
+        self._rows = 0
+        self._completed_checkpoint: Callable[[float], None] = lambda _: None
+
+    # ---- from other threads --------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ask for a graceful end. Safe in a signal handler's thread."""
+        self._stop_requested = True
+        if self._source is not None:
+            self._source.wake()
+
+    def on_checkpoint(self, callback: Callable[[float], None]) -> None:
+        """Call `callback(now)` after each completed checkpoint, on the pump."""
+        self._completed_checkpoint = callback
+
+    def status(self) -> dict[str, Any]:
+        """What an operator wants to know, as JSON."""
+        now = self._now()
+        status: dict[str, Any] = {
+            "job": self._plan.name,
+            "state": self._state,
+            "epoch": self._log.epoch,
+            "pid": os.getpid(),
+            "host": self._host.name,
+            "endpoint": self._plan.endpoint,
+            "rows_written": self._rows,
+        }
+        if self._checkpoints is not None:
+            figures = self._checkpoints.figures
+            completed_at, failing_since = figures.last_completed_at, figures.failing_since
+            status["checkpoints"] = {
+                "completed": figures.completed,
+                "failed": figures.failed,
+                "last_number": figures.last_number,
+                "last_completed_ago_s": None if completed_at is None else round(now - completed_at, 1),
+                "last_duration_s": round(figures.last_duration_s, 3),
+                "last_state_bytes": figures.last_state_bytes,
+                "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
+                "last_failure": figures.last_failure,
+            }
+        if self._source is not None:
+            status["source"] = self._source.status()
+        return status
+
+    # ---- the pump's thread ---------------------------------------------------------------------------------------
+
+    def run(self) -> bool:
+        """Run until a stop or an error.
+
+        Returns:
+            Whether the last checkpoint completed: everything received is confirmed.
+
+        Raises:
+            NotOwnerError, FencedError: the job runs elsewhere.
+            DamagedStateError, ConfigError: it cannot start from what is there.
+            ListenerError, BadRecordError, ComponentError, StoreError: it failed; everything is released.
+        """
+        complete = False
+        try:
+            self._acquire()
+            self._restore()
+            self._serve()
+            complete = self._finish()
+            return complete
+        except BadRecordError as error:
+            self._append_ended(reason=error.reason, batch_id=error.batch_id)
+            raise
+        except FencedError:
+            self._fence()
+            raise
+        finally:
+            self._release()
+
+    def _acquire(self) -> None:
+        self._owner.watch(self._plan.lease_ms, take_over=self._plan.take_over)
+        self._log = self._drive(read_log())
+        self._drive(check_damage(self._log))
+        self._previous_end_known = previous_end_is_known(self._log, self._host.name, self._host.boot)
+        entry = Claim(
+            epoch=0,
+            time_ms=_unix_ms(),
+            token=secrets.token_hex(8),
+            host=self._host.name,
+            boot=self._host.boot,
+            pid=os.getpid(),
+            job=self._plan.name,
+            source_id=self._plan.source_id,
+            sink_ids=tuple(sink.sink_id for sink in self._plan.sinks),
+            schema_hash=self._plan.schema_hash,
+            endpoint=self._plan.endpoint,
+        )
+        self._check_identity()
+        try:
+            self._drive(claim(self._log, entry))
+        except FencedError as error:
+            raise NotOwnerError(f"job {self._plan.name}: another process claimed it at the same moment") from error
+        self._owner.start(self._log.epoch)
+
+    def _check_identity(self) -> None:
+        last = self._log.last(Claim)
+        if last is None:
+            return
+        earlier = last[1]
+        if earlier.job != self._plan.name:
+            problem = ConfigProblem(
+                "env.job.name",
+                f"the state in {self._plan.state_dir} belongs to job {earlier.job}",
+                "give this job another --state-dir",
+            )
+            raise ConfigError([problem])
+        if earlier.schema_hash != self._plan.schema_hash:
+            self._report("the schema changed since the last run; going on with the new one")
+
+    def _restore(self) -> None:
+        plan, log = self._plan, self._log
+        self._sinks = {sink.sink_id: sink.make() for sink in plan.sinks}
+        has_deciding = self._deciding() is not None
+        for sink_id, sink in self._sinks.items():
+            if sink.commit_role is CommitRole.DECIDING:  # it is fenced and asked before anything else
+                sink.open(self._sink_context(sink_id, Recovered()))
+        recovered: Recovered = self._drive(recover(log, log.epoch, has_deciding_sink=has_deciding))
+        for note in recovered.notes:
+            self._report(note)
+        self._check_missing_sinks(recovered)
+        for sink_id, sink in self._sinks.items():
+            if sink.commit_role is not CommitRole.DECIDING:
+                sink.open(self._sink_context(sink_id, recovered))
+        self._publish_again(recovered)
+        self._source = plan.make_source()
+        k = self._source.open(self._source_context(), self._restored_source(recovered))
+        started = Started(log.epoch, _unix_ms(), k, plan.arrival_sync_ms, self._host.name, self._host.boot)
+        self._drive(append(log, started))
+        self._checkpoints = CheckpointRunner(
+            self._make_checkpoint,
+            self._perform,
+            self._store.perform,
+            self._executor,
+            self._source.wake,
+            first_number=recovered.next_number,
+            interval_s=plan.checkpoint_interval_s,
+            timeout_s=plan.checkpoint_timeout_s,
+            give_up_s=plan.give_up_s,
+            report=self._report,
+        )
+        self._checkpoints.figures.last_number = recovered.number
+
+    def _sink_context(self, sink_id: str, recovered: Recovered) -> SinkContext:
+        manifests = self._prepared(recovered)
+        return SinkContext(
+            job=self._plan.name,
+            epoch=self._log.epoch,
+            sink_id=sink_id,
+            last_checkpoint=recovered.number,
+            prepared={recovered.number: manifests[sink_id]} if sink_id in manifests else {},
+        )
+
+    def _prepared(self, recovered: Recovered) -> dict[str, Any]:
+        """Manifests of record N that may not be published yet: none after a clean end."""
+        if recovered.record is None:
+            return {}
+        ended = self._log.last(Ended)
+        commit = self._log.last(Commit)
+        if ended is not None and ended[1].clean and commit is not None and ended[0] > commit[0]:
+            return {}
+        manifests: dict[str, Any] = recovered.record["sinks"]
+        return manifests
+
+    def _check_missing_sinks(self, recovered: Recovered) -> None:
+        missing = set(self._prepared(recovered)) - set(self._sinks) - self._plan.drop_sink_state
+        if missing:
+            raise ConfigError(
+                [
+                    ConfigProblem(
+                        f"sink.{name}",
+                        f"has prepared work in checkpoint {recovered.number} and is not in the job any more",
+                        f"put it back, or give its work up with --drop-sink-state {name}",
+                    )
+                    for name in sorted(missing)
+                ]
+            )
+
+    def _publish_again(self, recovered: Recovered) -> None:
+        for sink_id, manifest in self._prepared(recovered).items():
+            sink = self._sinks.get(sink_id)
+            if sink is not None and sink.commit_role is CommitRole.RECOMMITTABLE:
+                sink.commit(recovered.number, manifest)
+
+    def _source_context(self) -> SourceContext:
+        return SourceContext(
+            job=self._plan.name,
+            epoch=self._log.epoch,
+            state_dir=self._plan.state_dir,
+            still_owner=self._still_owner,
+            report=self._report,
+            failed=self._fail,
+        )
+
+    def _restored_source(self, recovered: Recovered) -> RestoredSource:
+        record = recovered.record
+        log_index = 0 if record is None else record["log_index"]
+        return RestoredSource(
+            state=None if record is None else record["source"],
+            blob_state=recovered.blob_source,
+            blobs=recovered.blobs,
+            rolled_back=recovered.rolled_back,
+            unclean_floors=unclean_floors(self._log),
+            previous_end_known=self._previous_end_known,
+            settlements=tuple(_settlement(index, entry) for index, entry in settlements_after(self._log, log_index)),
+        )
+
+    def _serve(self) -> None:
+        source, checkpoints = self._source, self._checkpoints
+        assert source is not None
+        assert checkpoints is not None
+        self._keeper = threading.Thread(target=self._keep, name="edgesocket-keeper", daemon=True)
+        self._keeper.start()
+        source.start()
+        self._set_state("running")
+        while not self._stop_requested:
+            self._raise_failure()
+            now = self._now()
+            if checkpoints.advance(now):
+                self._completed_checkpoint(now)
+            self._pump(min(1.0, checkpoints.seconds_until_due(self._now())))
+
+    def _pump(self, timeout_s: float) -> int:
+        """Move what is queued to the sinks. Returns how many records."""
+        assert self._source is not None
+        moved = 0
+        for block in self._source.poll(timeout_s):
+            for sink in self._sinks.values():
+                sink.write(block)
+            moved += block.count
+        self._rows += moved
+        return moved
+
+    def _finish(self) -> bool:
+        """Stop taking records, write out what is queued, take the last checkpoint. Returns whether it completed."""
+        assert self._source is not None
+        assert self._checkpoints is not None
+        self._set_state("stopping")
+        deadline = self._now() + self._plan.checkpoint_timeout_s
+        self._source.stop(REPLY_GRACE_S)
+        completed = self._drain_and_checkpoint(deadline)
+        if completed:
+            self._append_ended(reason="")
+        return completed
+
+    def _drain_and_checkpoint(self, deadline: float) -> bool:
+        checkpoints = self._checkpoints
+        assert checkpoints is not None
+        drained = final = False
+        while self._now() < deadline:
+            self._raise_failure()
+            now = self._now()
+            if drained and not final:
+                final = checkpoints.begin_final(now)
+            if checkpoints.under_way and checkpoints.advance(now):
+                self._completed_checkpoint(now)
+                if final:
+                    return True
+            if final and not checkpoints.under_way:
+                return False
+            drained = not self._pump(0.0 if not drained else 0.05) or drained
+        return False
+
+    def _append_ended(self, *, reason: str, batch_id: int = 0) -> None:
+        """Say in the log how this incarnation ended; the arrival log is complete when it is closed cleanly."""
+        assert self._source is not None
+        self._stop_keeper()
+        if reason:
+            self._source.silence()
+        clean = self._source.close(clean=True)
+        try:
+            self._drive(append(self._log, Ended(self._log.epoch, _unix_ms(), clean, reason[:500], batch_id)))
+        except EdgeSocketError as error:
+            self._report(f"the end could not be written to the log: {error}")
+
+    def _make_checkpoint(self, number: int, force: bool) -> Any:
+        plan = CheckpointPlan(
+            number=number,
+            epoch=self._log.epoch,
+            has_deciding_sink=self._deciding() is not None,
+            kept=self._plan.checkpoints_kept,
+            force=force,
+        )
+        return checkpoint(plan, self._log)
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _drive(self, procedure: Any) -> Any:
+        """Run a procedure to its end on this thread, before or after the store thread has work."""
+        return drive(procedure, self._perform_any)
+
+    def _perform_any(self, effect: Any) -> Any:
+        if isinstance(effect, effects.Create | effects.Read | effects.List | effects.Remove):
+            return self._store.perform(effect)
+        return self._perform(effect)
+
+    def _perform(self, effect: Any) -> Any:
+        assert self._source is not None or isinstance(effect, effects.FenceDeciding | effects.AskDeciding)
+        match effect:
+            case effects.Cut():
+                cut = self._source.cut()  # type: ignore[union-attr]
+                return effects.CutResult(cut.state, cut.encode, cut.log_index)
+            case effects.PrepareSinks(number):
+                return self._prepare_sinks(number)
+            case effects.CommitDeciding(number, manifests):
+                return self._commit(number, manifests, CommitRole.DECIDING)
+            case effects.CommitSinks(number, manifests):
+                return self._commit(number, manifests, CommitRole.RECOMMITTABLE)
+            case effects.FenceDeciding(epoch):
+                return self._require_deciding().fence(epoch)
+            case effects.AskDeciding():
+                return self._require_deciding().landed()
+            case effects.Complete():
+                return self._source.complete()  # type: ignore[union-attr]
+            case effects.Abort():
+                return self._source.abort()  # type: ignore[union-attr]
+            case effects.WallClock():
+                return _unix_ms()
+        raise TypeError(f"nobody performs {effect!r}")
+
+    def _prepare_sinks(self, number: int) -> dict[str, Any]:
+        manifests = {sink_id: sink.prepare(number) for sink_id, sink in self._sinks.items()}
+        return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}
+
+    def _commit(self, number: int, manifests: dict[str, Any], role: CommitRole) -> None:
+        for sink_id, manifest in manifests.items():
+            sink = self._sinks[sink_id]
+            if sink.commit_role is role:
+                sink.commit(number, manifest)
+
+    def _deciding(self) -> DecidingSink | None:
+        for sink in self._sinks.values():
+            if sink.commit_role is CommitRole.DECIDING:
+                return sink  # type: ignore[return-value]
+        return None
+
+    def _require_deciding(self) -> DecidingSink:
+        sink = self._deciding()
+        assert sink is not None
+        return sink
+
+    # ---- the keeper ----------------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        rounds = 0
+        while not self._ended_threads.wait(BEAT_S):
+            rounds += 1
+            try:
+                if not self._still_owner():
+                    raise FencedError(f"could not beat for {self._plan.lease_ms} ms: another process may own the job")
+                self._beat()
+                self._watch_log(thorough=rounds % 10 == 0)
+                assert self._source is not None
+                self._source.tick()
+                self._publish_status(self.status())
+            except BaseException as error:  # anything that ends the keeper must end the job
+                self._fail(error)
+                return
+
+    def _beat(self) -> None:
+        try:
+            self._owner.beat()
+        except FencedError:
+            raise
+        except EdgeSocketError as error:
+            self._report(f"no sign of life could be shown: {error}")
+
+    def _watch_log(self, *, thorough: bool) -> None:
+        """Look on the store thread what others appended; one look at a time, so a slow store costs nothing."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._executor.submit(self._look_at_log, thorough)
+
+    def _look_at_log(self, thorough: bool) -> None:
+        try:
+            for placed in self._drive(refresh(self._log, thorough=thorough)):
+                if isinstance(placed.entry, Settle):
+                    assert self._source is not None
+                    self._source.settle(_settlement(placed.index, placed.entry))
+        except FencedError as error:
+            self._fail(error)
+        except EdgeSocketError as error:
+            self._report(f"the commit log cannot be read: {error}")
+
+    def _still_owner(self) -> bool:
+        return not self._fenced and not self._owner.is_overdue(self._now())
+
+    def _fail(self, error: BaseException) -> None:
+        """End the incarnation with `error`. Safe on any thread; a fenced one falls silent at once."""
+        if isinstance(error, FencedError):
+            self._fence()
+        if self._failure is None:
+            self._failure = error
+        if self._source is not None:
+            self._source.wake()
+
+    def _fence(self) -> None:
+        self._fenced = True
+        if self._source is not None:
+            self._source.silence()
+
+    def _set_state(self, state: str) -> None:
+        self._state = state
+        if self._log.epoch and not self._fenced:
+            self._publish_status(self.status())
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not self._still_owner():
+            raise FencedError("this process could not show a sign of life for longer than its lease")
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def _stop_keeper(self) -> None:
+        self._ended_threads.set()
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper.join(BEAT_S)
+            self._keeper = None
+
+    def _release(self) -> None:
+        self._set_state("fenced" if self._fenced else "ended")
+        self._stop_keeper()
+        self._executor.shutdown(wait=not self._fenced, cancel_futures=True)
+        if self._source is not None:
+            self._source.close(clean=False)
+        for sink in self._sinks.values():
+            try:
+                sink.close()
+            except EdgeSocketError as error:
+                self._report(f"closing a sink: {error}")
+        self._owner.close()
+
+
+def _settlement(index: int, entry: Settle) -> OperatorSettlement:
+    return OperatorSettlement(index, entry.ids, ends_unclean=not entry.ids)
+
+
+def _unix_ms() -> int:
+    return time.time_ns() // 1_000_000

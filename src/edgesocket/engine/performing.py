@@ -1,0 +1,106 @@
+"""Performs the effects of procedures: some on the thread that asks, the slow ones of the store on one of its own.
+
+A procedure that runs beside the pump is stepped by it: each time the pump looks, `ProcedureRun.advance` goes on until
+the procedure wants something of the store, hands that to the store thread, and returns. When the store is done the
+pump is woken. So a slow disk never stops rows, and sinks and source are only ever called by the pump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from edgesocket.checkpoint.effects import Create, Encode, List, Read, Remove, Wait
+
+PerformHere = Callable[[Any], Any]
+"""Performs an effect at once, on the calling thread; raises what the effect raises."""
+
+
+class ProcedureRun:
+    """One procedure on its way.
+
+    Args:
+        procedure: the generator.
+        here: performs everything but store effects and waits.
+        in_store: performs store effects; called on `executor`'s thread.
+        executor: one store thread.
+        wake: tells the pump to look again; called on the store thread.
+    """
+
+    def __init__(
+        self,
+        procedure: Generator[Any, Any, Any],
+        here: PerformHere,
+        in_store: PerformHere,
+        executor: Executor,
+        wake: Callable[[], None],
+    ) -> None:
+        self._procedure = procedure
+        self._here = here
+        self._in_store = in_store
+        self._executor = executor
+        self._wake = wake
+        self._pending: Future[Any] | None = None
+        self._not_before: float | None = None
+        self.done = False
+        self.result: Any = None
+        self.last_effect: Any = None
+
+    def advance(self, now: float) -> bool:
+        """Go as far as possible without waiting. Returns whether the procedure has ended.
+
+        Raises: what the procedure raises.
+        """
+        if self.done:
+            return True
+        if self.last_effect is None:
+            return self._run(lambda: next(self._procedure), now)
+        if self._pending is not None:
+            if not self._pending.done():
+                return False
+            future, self._pending = self._pending, None
+            error = future.exception()
+            if error is not None:
+                return self._run(lambda: self._procedure.throw(error), now)
+            return self._run(lambda: self._procedure.send(future.result()), now)
+        if self._not_before is not None:
+            if now < self._not_before:
+                return False
+            self._not_before = None
+        return self._run(lambda: self._procedure.send(None), now)
+
+    def fail(self, error: BaseException, now: float) -> Future[Any] | None:
+        """Throw `error` into the procedure. Returns what the store thread is still busy with, if anything."""
+        left, self._pending = self._pending, None
+        self._not_before = None
+        self._run(lambda: self._procedure.throw(error), now)
+        return left
+
+    def _run(self, step: Callable[[], Any], now: float) -> bool:
+        while True:
+            try:
+                effect = self.last_effect = step()
+            except StopIteration as end:
+                self.done, self.result = True, end.value
+                return True
+            if isinstance(effect, Create | Read | List | Remove | Encode):
+                self._pending = self._executor.submit(self._slowly, effect)
+                self._pending.add_done_callback(lambda _: self._wake())
+                return False
+            if isinstance(effect, Wait):
+                self._here(effect)
+                self._not_before = now + effect.seconds
+                return False
+            step = self._performed(effect)
+
+    def _slowly(self, effect: Any) -> Any:
+        return effect.encode() if isinstance(effect, Encode) else self._in_store(effect)
+
+    def _performed(self, effect: Any) -> Callable[[], Any]:
+        try:
+            result = self._here(effect)
+        except Exception as error:  # the procedure decides what an error means
+            caught = error
+            return lambda: self._procedure.throw(caught)
+        return lambda: self._procedure.send(result)

@@ -1,0 +1,60 @@
+"""What the engine needs to know of one job. Made by the command line from the job file; knows no plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgesocket.components.sink import Sink
+from edgesocket.components.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """One sink of a job: `sink_id` names it in commit records, so it must not change between runs."""
+
+    sink_id: str
+    make: Callable[[], Sink]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """One job, ready to run. Sources and sinks are made anew for each incarnation.
+
+    Attributes:
+        name: job name; the state belongs to it.
+        state_dir: where log, blobs, arrival log, lock and beat live.
+        source_id, make_source: the source.
+        sinks: where rows go; every sink gets every row.
+        schema_hash: identifies the row type; a change goes on, logged.
+        endpoint: the address collectors dial, for the claim and the status.
+        checkpoint_interval_s: from the end of one checkpoint to the start of the next.
+        checkpoint_timeout_s: a checkpoint that has not reached step 4 by then is aborted.
+        checkpoints_kept: how many stay restorable.
+        lease_ms: an owner that could not beat for this long is gone.
+        arrival_sync_ms: how often the arrival log is synced (0: before every reply).
+        retry_times, retry_interval_s, retry_reset_s: the restart budget.
+        give_up_s: a store or sink that fails for this long fails the job.
+        take_over: do not wait for the beat of another owner.
+        drop_sink_state: sinks whose prepared work may be forgotten.
+    """
+
+    name: str
+    state_dir: Path
+    source_id: str
+    make_source: Callable[[], Source]
+    sinks: tuple[SinkPlan, ...]
+    schema_hash: str = ""
+    endpoint: str = ""
+    checkpoint_interval_s: float = 10.0
+    checkpoint_timeout_s: float = 60.0
+    checkpoints_kept: int = 3
+    lease_ms: int = 3000
+    arrival_sync_ms: int = 1000
+    retry_times: int = 3
+    retry_interval_s: float = 3.0
+    retry_reset_s: float = 600.0
+    give_up_s: float = 600.0
+    take_over: bool = False
+    drop_sink_state: frozenset[str] = frozenset()

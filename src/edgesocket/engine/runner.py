@@ -1,0 +1,101 @@
+"""Runs a job: one incarnation after another, as the restart budget allows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from edgesocket.components.state import Host, Ownership, StateStore
+from edgesocket.engine.incarnation import Incarnation
+from edgesocket.engine.plan import JobPlan
+from edgesocket.engine.restart import RestartBudget
+from edgesocket.errors import (
+    ComponentError,
+    DamagedStateError,
+    EdgeSocketError,
+    FencedError,
+    StoreError,
+)
+
+
+class JobRunner:
+    """Runs one job until it is stopped or has failed.
+
+    Args:
+        plan: the job.
+        open_store: opens its state directory; called for each incarnation.
+        make_owner: a fresh claim on its ownership.
+        host: this host.
+        report: told of everything that happens, for the log.
+        publish_status: given the status about once a second, and when the state changes.
+        now: a steady clock in seconds.
+    """
+
+    def __init__(
+        self,
+        plan: JobPlan,
+        open_store: Callable[[], StateStore],
+        make_owner: Callable[[], Ownership],
+        host: Host,
+        report: Callable[[object], None],
+        publish_status: Callable[[dict[str, Any]], None] = lambda _: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._open_store = open_store
+        self._make_owner = make_owner
+        self._host = host
+        self._report = report
+        self._publish_status = publish_status
+        self._now = now
+        self._budget = RestartBudget(plan.retry_times, plan.retry_reset_s)
+        self._stopping = threading.Event()
+        self._incarnation: Incarnation | None = None
+
+    def stop(self) -> None:
+        """Ask for a graceful end. Safe in a signal handler and on any thread."""
+        self._stopping.set()
+        incarnation = self._incarnation
+        if incarnation is not None:
+            incarnation.stop()
+
+    def run(self) -> bool:
+        """Run until stopped.
+
+        Returns:
+            Whether the last checkpoint completed: all that was received is confirmed.
+
+        Raises:
+            EdgeSocketError: what ended the job, once no restart is left or none can heal it. `exit_code` fits.
+        """
+        while True:
+            try:
+                return self._run_once()
+            except EdgeSocketError as error:
+                if not _may_heal(error) or self._stopping.is_set() or not self._budget.failed():
+                    raise
+                self._report(
+                    f"the job failed: {error}; starting again in {self._plan.retry_interval_s:g} s "
+                    f"({self._budget.left} restarts left)"
+                )
+            if self._stopping.wait(self._plan.retry_interval_s):
+                return False
+
+    def _run_once(self) -> bool:
+        incarnation = Incarnation(
+            self._plan, self._open_store(), self._make_owner(), self._host, self._report, self._publish_status, self._now
+        )
+        incarnation.on_checkpoint(self._budget.checkpoint_completed)
+        self._incarnation = incarnation
+        if self._stopping.is_set():
+            incarnation.stop()
+        return incarnation.run()
+
+
+def _may_heal(error: EdgeSocketError) -> bool:
+    """Whether starting again from the last checkpoint can help."""
+    if isinstance(error, ComponentError):
+        return error.retryable
+    return isinstance(error, StoreError) and not isinstance(error, FencedError | DamagedStateError)

@@ -1,0 +1,430 @@
+"""The EdgeSocket source: listens on one TCP port, takes batches from one collector.
+
+Delivery: a batch answered RECEIVED is queued; one covered by `ACK:<watermark>` is in a completed checkpoint, sinks
+included, and is never lost. What was received and not confirmed when a process dies answers RESEND afterwards.
+
+This file joins three parts that do not know each other: the decisions (`ingress`, pure), the socket (`net`) and the
+arrival log (`store`). One lock guards queue and ledger; the receiver thread holds it while it admits what one receive
+brought, the pump while it takes blocks or cuts. Nothing is written, sent or hashed under it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from edgesocket.checkpoint.arrival_log import Change, EventKind
+from edgesocket.compression import Compression
+from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
+from edgesocket.ingress.admission import PacketCodec, RawCodec
+from edgesocket.ingress.ledger import GapRule, Ledger
+from edgesocket.config.edge_socket import EdgeSocketOptions
+from edgesocket.errors import StoreError
+from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
+from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, NoteKind, RepeatedId
+from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed
+from edgesocket.net.options import ListenOptions
+from edgesocket.net.server import IngressServer
+from edgesocket.packet.codec import PacketDecoder
+from edgesocket.packet.compression import inflate
+from edgesocket.protocol.commands import Batch, Commit, Invalid
+from edgesocket.protocol.reply_queue import ReplyQueue
+from edgesocket.protocol.session import ServerEvent
+from edgesocket.records import RecordBlock
+from edgesocket.sources.restore import encode_cut, restore_service
+from edgesocket.store.arrivals import ArrivalWriter, read_segments
+
+POLL_RECORDS = 65_536
+"""Most records one poll hands to the sinks: what is in their hands is bounded like the queue."""
+
+POLL_BYTES = 16 * 1024 * 1024
+"""Most payload bytes one poll hands to the sinks (one larger record goes alone)."""
+
+REPLY_JOIN_S = 2.0
+"""How long a source that closes waits for its receiver thread to end."""
+
+LINGER_S = 0.001
+"""How long the pump lets a short queue grow before it takes it: one wake-up for many records."""
+
+HOLDER_NAMED_AFTER_S = 30.0
+"""An id that holds the watermark this long is named in the log, with what to do."""
+
+HOLDER_NAMED_AGAIN_AFTER_S = 300.0
+
+
+class EdgeSocketSource:
+    """See the module's text; the contract is `components.source.Source`."""
+
+    columns: tuple[str, ...] = ("value",)
+
+    def __init__(self, job: str, options: EdgeSocketOptions, repeated_id: RepeatedId = RepeatedId.RECORD) -> None:
+        """Get ready; nothing is opened yet.
+
+        Args:
+            job: job name, shown to another job that wants the same port.
+            options: checked.
+            repeated_id: what the job's sinks ask for, where the options leave it open.
+        """
+        self._job = job
+        self._options = options
+        self._token = options.token.encode()
+        self._lock = threading.Lock()
+        self._records = threading.Condition(self._lock)
+        """The pump waits here for records."""
+        self._room = threading.Condition(self._lock)
+        """The receiver waits here for room in the queue."""
+        self._pump_waits = False
+        self._receiver_waits = False
+        self._no_waiting = False
+        """Set from a cut to the next poll, and for good by a stop: the receiver answers QUEUE_FULL at once."""
+        self._stopping = False
+        self._woken = False
+        mark = high_water_mark(options.local_queue_capacity, str(options.queue_backpressure_watermark_ratio))
+        if options.repeated_id is not None:
+            repeated_id = RepeatedId(options.repeated_id)
+        self._worthwhile = max(1, mark // 2)
+        self._service = IngressService(
+            AdmissionRules(options.queue_full_retry_after_ms, options.deduplicate, repeated_id),
+            Ledger(GapRule(options.batch_id_gaps)),
+            RecordQueue(options.local_queue_capacity, mark, options.local_queue_max_bytes),
+            self._codec(options),
+            raw_blocks=options.packet_mode == "RAW",
+        )
+        self._server: IngressServer | None = None
+        self._arrivals: ArrivalWriter | None = None
+        self._context: SourceContext | None = None
+        self._collector = ""
+        self._taken_records = 0
+        self._cut_sequence = 0
+        self._holder: tuple[int, str, float] | None = None
+        self._holder_named_at = 0.0
+        self._warned_repeats = 0
+
+    @staticmethod
+    def _codec(options: EdgeSocketOptions) -> RawCodec | PacketCodec:
+        replace_invalid = options.invalid_utf8 == "replace"
+        if options.packet_mode == "RAW":
+            return RawCodec(replace_invalid=replace_invalid)
+        return PacketCodec(
+            PacketDecoder(
+                options.secret_key,
+                options.require_encryption,
+                options.max_record_bytes,
+                check_utf8=not replace_invalid,
+            )
+        )
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def open(self, context: SourceContext, restored: RestoredSource) -> int | None:
+        """See Source."""
+        self._context = context
+        directory = context.state_dir / "arrivals"
+        last_sequence = restore_service(self._service, restored, read_segments(directory), context.report)
+        self._arrivals = ArrivalWriter(directory, context.epoch, last_sequence + 1, self._options.arrival_sync_ms)
+        return self._service.ledger.unclean_floor
+
+    def start(self) -> None:
+        """See Source."""
+        assert self._context is not None
+        options = self._options
+        listen = ListenOptions(
+            port=options.port,
+            job=self._job,
+            max_retries=options.max_retries,
+            reconnect_interval_ms=options.reconnect_interval_ms,
+            accept_timeout_ms=options.accept_timeout_ms,
+            auth_timeout_ms=options.auth_timeout_ms,
+            reply_stall_timeout_ms=options.reply_stall_timeout_ms,
+            keepalive_idle_s=options.keepalive_idle_s,
+            keepalive_interval_s=options.keepalive_interval_s,
+            keepalive_probes=options.keepalive_probes,
+            user_timeout_ms=options.user_timeout_ms,
+            max_line_bytes=options.max_line_bytes,
+            check_utf8=options.packet_mode == "RAW",
+        )
+        self._server = IngressServer(listen, self, self._on_net_event)
+        self._server.start()
+
+    def stop(self, grace_s: float) -> None:
+        """See Source."""
+        with self._lock:
+            self._stopping = self._no_waiting = True
+            self._room.notify_all()
+        if self._server is not None:
+            self._server.stop(grace_s)
+
+    def silence(self) -> None:
+        """See Source."""
+        with self._lock:
+            self._stopping = self._no_waiting = True
+            self._room.notify_all()
+            self._records.notify_all()
+        if self._server is not None:
+            self._server.abort()
+
+    def close(self, *, clean: bool) -> bool:
+        """See Source."""
+        if self._server is not None:
+            self._server.abort()
+            self._server.join(REPLY_JOIN_S)
+        arrivals, self._arrivals = self._arrivals, None
+        if arrivals is None:
+            return False
+        try:
+            arrivals.close(clean=clean)
+        except StoreError as error:
+            self._report(f"the arrival log could not be closed: {error}")
+            return False
+        return clean
+
+    # ---- the conversation (receiver thread; see net.handler.ConversationHandler) ----------------------------------
+
+    def accepts_token(self, token: bytes) -> bool:
+        """Compare in constant time."""
+        return hmac.compare_digest(token, self._token)
+
+    def session_started(self, peer: str) -> None:
+        """A collector was elected."""
+        with self._lock:
+            self._collector = peer
+            self._service.session_started()
+
+    def session_ended(self, reason: DisconnectReason) -> None:  # noqa: ARG002 - the event carries it
+        """The collector is gone."""
+        with self._lock:
+            self._collector = ""
+
+    def may_send(self) -> bool:
+        """Whether this incarnation still owns the job."""
+        assert self._context is not None
+        return self._context.still_owner()
+
+    def handle(self, events: list[ServerEvent], replies: ReplyQueue) -> None:
+        """Admit what one receive brought; what was admitted is in the arrival log when this returns."""
+        service = self._service
+        deadline = 0.0
+        with self._lock:
+            for event in events:
+                if isinstance(event, RecordBlock):
+                    rest = service.offer_block(event, replies)
+                    while rest is not None:
+                        deadline = self._wait_for_room(deadline)
+                        if not deadline:
+                            service.hold_block(rest, replies)
+                            break
+                        rest = service.offer_block(rest, replies)
+                elif isinstance(event, Batch):
+                    while not service.offer_batch(event, replies):
+                        deadline = self._wait_for_room(deadline)
+                        if not deadline:
+                            service.hold_batch(event, replies)
+                            break
+                elif isinstance(event, Commit | Invalid):
+                    service.answer(event, replies)
+            burst = service.take_burst()
+            if self._pump_waits and service.queue.records:
+                self._records.notify()
+        if burst is not None:
+            self._log_arrivals(burst)
+
+    def _log_arrivals(self, burst: Burst) -> None:
+        arrivals = self._arrivals
+        if arrivals is None:
+            raise StoreError("the source is closed")
+        encoder = arrivals.bursts
+        encoder.next_sequence = burst.first_sequence
+        notes = burst.notes
+        if len(notes) == 1 and notes[0].kind is NoteKind.ACCEPTED:
+            data = encoder.accepted(notes[0].first, notes[0].last)
+        else:
+            data = encoder.burst([Change(EventKind(n.kind), n.first, n.last, n.log_index) for n in notes])
+        arrivals.append(data, sync=burst.must_sync)
+
+    def _wait_for_room(self, deadline: float) -> float:
+        """Wait until the pump took something. Returns the deadline of this burst, 0.0 when waiting is over."""
+        wait_ms = self._options.queue_full_wait_ms
+        if not wait_ms or self._no_waiting:
+            return 0.0
+        now = time.monotonic()
+        if not deadline:
+            deadline = now + wait_ms / 1000
+        self._receiver_waits = True
+        self._records.notify()
+        taken = self._taken_records
+        while self._taken_records == taken and now < deadline and not self._no_waiting:
+            self._room.wait(deadline - now)
+            now = time.monotonic()
+        self._receiver_waits = False
+        return deadline if self._taken_records != taken else 0.0
+
+    # ---- the pump ------------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_s: float) -> Sequence[RecordBlock]:
+        """See Source."""
+        service = self._service
+        with self._lock:
+            self._no_waiting = self._stopping
+            if not service.queue.records and not self._woken:
+                self._wait_for_records(timeout_s)
+            if service.queue.records < self._worthwhile and not (self._stopping or self._receiver_waits or self._woken):
+                self._linger()
+            self._woken = False
+            blocks = service.take(POLL_RECORDS, POLL_BYTES)
+            if blocks:
+                self._taken_records += sum(block.count for block in blocks)
+                if self._receiver_waits:
+                    self._room.notify()
+            pinned = service.fingerprints.release_pinned()
+        for segment in pinned:
+            segment.digests()
+        return [self._decoded(block) for block in blocks]
+
+    def _wait_for_records(self, timeout_s: float) -> None:
+        self._pump_waits = True
+        self._records.wait(timeout_s)
+        self._pump_waits = False
+
+    def _linger(self) -> None:
+        """Let a short queue grow for a moment; the receiver wakes us when it needs room."""
+        deadline = time.monotonic() + LINGER_S
+        left = LINGER_S
+        while left > 0 and not self._receiver_waits and not self._stopping and not self._woken:
+            self._records.wait(left)
+            left = deadline - time.monotonic()
+
+    def wake(self) -> None:
+        """See Source."""
+        with self._lock:
+            self._woken = True
+            self._records.notify_all()
+
+    def _decoded(self, block: RecordBlock) -> RecordBlock:
+        """The block with its payloads inflated: proven possible when it was admitted."""
+        limit = self._options.max_record_bytes
+        if block.compression is not Compression.NONE:
+            payloads = [inflate(payload, block.compression, limit) for payload in block.payloads()]
+            block = block.with_payloads(payloads)
+        if self._options.packet_mode == "PACKET" and self._options.invalid_utf8 == "replace":
+            block = block.with_payloads([p.decode("utf-8", "replace").encode() for p in block.payloads()])
+        return block
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    def cut(self) -> SourceCut:
+        """See Source."""
+        assert self._arrivals is not None
+        with self._lock:
+            self._no_waiting = True
+            self._room.notify_all()
+            cut = self._service.cut()
+            self._arrivals.rotate()
+            self._cut_sequence = cut.arrival_sequence
+        return encode_cut(cut)
+
+    def complete(self) -> None:
+        """See Source."""
+        assert self._arrivals is not None
+        with self._lock:
+            self._service.ledger.complete()
+        self._arrivals.delete_through(self._cut_sequence)
+
+    def abort(self) -> None:
+        """See Source."""
+        with self._lock:
+            self._service.ledger.abort()
+
+    def settle(self, settlement: OperatorSettlement) -> None:
+        """See Source."""
+        assert self._context is not None
+        with self._lock:
+            discarded = sum(
+                self._service.settle(first, last, settlement.log_index) for first, last in settlement.ranges
+            )
+            if settlement.ends_unclean:
+                self._service.end_unclean(settlement.log_index)
+        text = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in settlement.ranges)
+        self._context.report(f"operator settled {text or 'the unclean end'}; {discarded} queued records dropped")
+
+    # ---- seeing --------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """See Source."""
+        assert self._context is not None
+        assert self._arrivals is not None
+        now = time.monotonic()
+        try:
+            self._arrivals.sync_if_due(now)
+        except StoreError as error:
+            self._report(f"the arrival log could not be synced: {error}")
+        with self._lock:
+            holder = self._service.ledger.holder()
+            repeats, repeated_id = self._service.repeated_with_other_payload, self._service.last_repeated_id
+        self._watch_holder(holder, now)
+        if repeats != self._warned_repeats:
+            self._context.report(
+                f"{repeats - self._warned_repeats} batches came under an id already used, with another payload "
+                f"(last: {repeated_id}); each is one more record"
+            )
+            self._warned_repeats = repeats
+
+    def _watch_holder(self, holder: tuple[int, Any] | None, now: float) -> None:
+        assert self._context is not None
+        if holder is None or self._holder is None or self._holder[:2] != (holder[0], holder[1].value):
+            self._holder = None if holder is None else (holder[0], holder[1].value, now)
+            self._holder_named_at = 0.0
+            return
+        id_, state, since = self._holder
+        named_recently = self._holder_named_at and now - self._holder_named_at < HOLDER_NAMED_AGAIN_AFTER_S
+        if now - since >= HOLDER_NAMED_AFTER_S and not named_recently:
+            self._holder_named_at = now
+            self._context.report(
+                f"batch {id_} ({state}) has held the watermark for {now - since:.0f} s; if the collector will not send "
+                f"it (again), run: edgesocket settle JOB {id_} --reason TEXT"
+            )
+
+    def status(self) -> dict[str, Any]:
+        """See Source."""
+        now = time.monotonic()
+        with self._lock:
+            service, ledger, queue = self._service, self._service.ledger, self._service.queue
+            holder = self._holder
+            status: dict[str, Any] = {
+                "port": self._options.port,
+                "endpoint": self._options.endpoint,
+                "collector": self._collector or None,
+                "watermark": ledger.watermark,
+                "ack_number": ledger.ack_number,
+                "highest_offered": ledger.highest_offered,
+                "unclean_floor": ledger.unclean_floor,
+                "batches": ledger.counts(),
+                "queue": {
+                    "records": queue.records,
+                    "bytes": queue.payload_bytes,
+                    "capacity": queue.capacity,
+                    "high_water_mark": queue.mark,
+                    "most_records": queue.most_records,
+                },
+                "replies": {kind.name: count for kind, count in service.reply_counts.items()},
+                "resends": service.resends,
+                "records_to_sinks": self._taken_records,
+                "holder": None
+                if holder is None
+                else {"id": holder[0], "state": holder[1], "since_s": round(now - holder[2], 1)},
+            }
+        if self._server is not None:
+            status["listener"] = self._server.describe()
+        return status
+
+    def _on_net_event(self, event: NetEvent) -> None:
+        assert self._context is not None
+        self._context.report(event)
+        if isinstance(event, ServerFailed):
+            self._context.failed(event.error)
+
+    def _report(self, what: str) -> None:
+        if self._context is not None:
+            self._context.report(what)
