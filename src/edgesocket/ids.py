@@ -106,6 +106,16 @@ class IdRanges:
         i = bisect_left(self._last, id_)
         return self._last[i] if i < len(self._last) and self._first[i] <= id_ else None
 
+    def keep_highest(self, range_count: int) -> None:
+        """Drop the lowest ranges until at most `range_count` are left."""
+        if len(self._first) > range_count:
+            del self._first[:-range_count]
+            del self._last[:-range_count]
+
+    def first_of_newest(self, range_count: int) -> int:
+        """The lowest id of the highest `range_count` ranges; 0 where there are not that many."""
+        return self._first[-range_count] if len(self._first) > range_count else 0
+
     @property
     def lowest(self) -> int | None:
         """The lowest member, or None for the empty set."""

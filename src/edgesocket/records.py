@@ -152,6 +152,12 @@ class RecordBlock:
             self._columns = (np.frombuffer(b"".join(self.payloads()), dtype=np.uint8), ends - lengths, ends)
         return self._columns
 
+    def with_payloads(self, payloads: Sequence[bytes]) -> RecordBlock:
+        """The same ids with other, uncompressed payloads."""
+        block = RecordBlock(self.count, self.first_id, self.ids, sum(map(len, payloads)), Compression.NONE)
+        block._payloads = payloads
+        return block
+
     @property
     def pinned_bytes(self) -> int:
         """Bytes of memory that this block keeps alive through its buffer."""

@@ -13,6 +13,9 @@ COMMIT_PREFIX = b"__COMMIT__:"
 LF = 0x0A
 CR = 0x0D
 
+MAX_ID_DIGITS = 19
+"""Digits of the largest batch id, leading zeros aside."""
+
 MAX_AUTH_LINE_BYTES = 4 * 1024
 """A longer first line is never held in memory: AUTH_FAILED, close."""
 

@@ -23,6 +23,7 @@ import enum
 from dataclasses import dataclass
 
 from edgesocket.ids import MAX_BATCH_ID
+from edgesocket.protocol.grammar import MAX_ID_DIGITS
 
 
 class ReplyKind(enum.Enum):
@@ -62,12 +63,15 @@ class Reply:
 
     def encode(self) -> bytes:
         """The reply as it goes on the wire, LF included."""
-        number = str(self.number) if self.kind.carries_number else ""
-        return f"{self.kind.value}{number}\n".encode("ascii")
+        if self.kind.carries_number:
+            return f"{self.kind.value}{self.number}\n".encode("ascii")
+        return _WIRE[self.kind]
 
     def __str__(self) -> str:
         return self.encode().decode("ascii").rstrip("\n")
 
+
+_WIRE = {kind: f"{kind.value}\n".encode("ascii") for kind in ReplyKind if not kind.carries_number}
 
 AUTH_OK = Reply(ReplyKind.AUTH_OK)
 AUTH_FAILED = Reply(ReplyKind.AUTH_FAILED)
@@ -92,7 +96,8 @@ def ack(watermark: int) -> Reply:
     return Reply(ReplyKind.ACK, watermark)
 
 
-_BARE = {kind.value: Reply(kind) for kind in ReplyKind if not kind.carries_number}
+_BARE = {kind.value.encode("ascii"): Reply(kind) for kind in ReplyKind if not kind.carries_number}
+_NUMBERED = tuple((kind, kind.value.encode("ascii")) for kind in ReplyKind if kind.carries_number)
 
 
 def parse_reply(line: bytes) -> Reply | None:
@@ -101,12 +106,13 @@ def parse_reply(line: bytes) -> Reply | None:
     Returns:
         The reply, or None for anything that is not exactly one: a collector treats that as "not received".
     """
-    text = line.removesuffix(b"\r").decode("ascii", errors="replace")
-    if text in _BARE:
-        return _BARE[text]
-    for kind in (ReplyKind.QUEUE_FULL, ReplyKind.ACK):
-        digits = text.removeprefix(kind.value)
-        if digits != text and digits.isascii() and digits.isdigit() and len(digits) <= 19:
-            number = int(digits)
-            return Reply(kind, number) if number <= MAX_BATCH_ID else None
+    line = line.removesuffix(b"\r")
+    bare = _BARE.get(line)
+    if bare is not None:
+        return bare
+    for kind, word in _NUMBERED:
+        if line.startswith(word):
+            digits = line[len(word) :]
+            if digits.isdigit() and len(digits) <= MAX_ID_DIGITS and int(digits) <= MAX_BATCH_ID:
+                return Reply(kind, int(digits))
     return None
