@@ -1,0 +1,367 @@
+"""The options of the EdgeSocket source: the reference's thirteen, those the protocol adds, and what they become."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any, Literal
+
+from edgesocket.config.convert import Refused, shorten
+from edgesocket.config.nodes import Report
+from edgesocket.config.options import INT_MAX, Kind, Option, OptionTable, ParsedOptions, duration, whole_number
+from edgesocket.packet.cipher import parse_secret_key
+from edgesocket.protocol.grammar import (
+    AUTH_PREFIX,
+    DEFAULT_MAX_LINE_BYTES,
+    DEFAULT_MAX_RECORD_BYTES,
+    MAX_AUTH_LINE_BYTES,
+)
+
+MAX_TOKEN_BYTES = MAX_AUTH_LINE_BYTES - len(AUTH_PREFIX)
+"""A longer token could never be sent: the first line has a limit."""
+
+_MAX_RATIO_DIGITS = 18
+
+
+def _port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535
+
+
+def _check_token(token: str) -> str:
+    if not token.strip():
+        raise Refused("the token is blank", 'token = "a long random text"')
+    if "\n" in token or "\r" in token:
+        raise Refused("the token holds a line end: a collector sends it as one line", "take the line end out")
+    if len(token.encode()) > MAX_TOKEN_BYTES:
+        raise Refused(f"the token is longer than {MAX_TOKEN_BYTES} bytes", "choose a shorter one")
+    return token
+
+
+def _check_secret_key(text: str) -> bytes:
+    try:
+        return parse_secret_key(text)
+    except ValueError as error:
+        raise Refused(str(error), "openssl rand -base64 32 prints a key") from None
+
+
+def _check_ratio(ratio: Decimal) -> Decimal:
+    exponent = ratio.normalize().as_tuple().exponent
+    if isinstance(exponent, int) and exponent < -_MAX_RATIO_DIGITS:
+        raise Refused(f"has more than {_MAX_RATIO_DIGITS} digits behind the point")
+    return ratio
+
+
+def _check_endpoint(text: str) -> str:
+    """host:port, with an IPv6 address in square brackets."""
+    shown = shorten(text, quote=True)
+    if "://" in text or "/" in text:
+        raise Refused(f"{shown} is an address with a scheme or path; host:port alone is wanted")
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.startswith("[") and text.endswith("]")):
+        raise Refused(f"{shown} has no port", f'endpoint = "{shorten(text)}:9999"')
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise Refused(f"{shown} is an IPv6 address without brackets", 'endpoint = "[::1]:9999"')
+    if not port:
+        raise Refused(f"{shown} has no port behind the colon")
+    if not _port(port):
+        raise Refused(f"{shown}: {shorten(port)} is not a TCP port (1..65535)")
+    if not host:
+        raise Refused(f"{shown} has no host before the colon")
+    if host.startswith("["):
+        try:
+            ipaddress.IPv6Address(host[1:-1])
+        except ValueError:
+            raise Refused(f"{shown}: there is no IPv6 address in the brackets", 'endpoint = "[::1]:9999"') from None
+    elif any(char.isspace() or not char.isprintable() or char in '[]"@?#' for char in host):
+        raise Refused(f"{shown} is not host:port")
+    return text
+
+
+def _check_parallelism(readers: int) -> int:
+    if readers > 1:
+        raise Refused(f"{readers} readers cannot share one TCP port, which this source binds", "parallelism = 1")
+    return readers
+
+
+_SCHEMA_LATER = "rows have one text field named value for now, holding the payload as it came"
+_DEAD_LETTER_LATER = "is not supported yet: there is no dead_letter block so far"
+
+EDGE_SOCKET = OptionTable(
+    Option(
+        name="port",
+        kind=Kind.INTEGER,
+        required=True,
+        minimum=1,
+        maximum=65535,
+        noun="a TCP port",
+        example="9999",
+        description="TCP port the source binds on all interfaces.",
+    ),
+    Option(
+        name="token",
+        kind=Kind.TEXT,
+        required=True,
+        secret=True,
+        check=_check_token,
+        former=("auth_token",),
+        example='"my-edge-token"',
+        description="Shared secret that a collector sends in its first line.",
+    ),
+    Option(
+        name="auth_type",
+        kind=Kind.CHOICE,
+        default="TOKEN",
+        choices=("TOKEN",),
+        example="TOKEN",
+        description="How collectors prove who they are.",
+    ),
+    Option(
+        name="packet_mode",
+        kind=Kind.CHOICE,
+        default="RAW",
+        choices=("RAW", "PACKET"),
+        example="PACKET",
+        description="RAW: the payload of a line is the record. PACKET: it is a JSON envelope around the record.",
+    ),
+    Option(
+        name="secret_key",
+        kind=Kind.TEXT,
+        secret=True,
+        check=_check_secret_key,
+        former=("aes_secret_key_base64",),
+        example='"<what openssl rand -base64 32 prints>"',
+        description="AES-256 key for encrypted packets: base64 of 32 bytes.",
+    ),
+    whole_number("local_queue_capacity", 1024, "Most records the queue holds."),
+    Option(
+        name="queue_backpressure_watermark_ratio",
+        kind=Kind.DECIMAL,
+        default=Decimal("0.9"),
+        above=0,
+        maximum=1,
+        check=_check_ratio,
+        example="0.9",
+        description="Part of the capacity at which QUEUE_FULL is answered: at ceil(capacity x ratio) records.",
+    ),
+    duration("queue_full_retry_after_ms", 500, "Time to wait that QUEUE_FULL tells the collector."),
+    whole_number("max_retries", 3, "Tries to bind the port after the first one failed; -1 is unlimited.", minimum=-1),
+    duration("reconnect_interval_ms", 1000, "Wait between two tries to bind the port."),
+    duration(
+        "accept_timeout_ms",
+        1000,
+        "How often the source looks at its own state while nothing arrives. Never an idle limit.",
+    ),
+    Option(
+        name="endpoint",
+        kind=Kind.TEXT,
+        check=_check_endpoint,
+        example='"edge.example.com:9999"',
+        description="Address collectors reach this source under, as host:port; shown in logs and status, never bound.",
+    ),
+    Option(name="schema", kind=Kind.LATER, description=_SCHEMA_LATER),
+    Option(
+        name="plugin_output",
+        kind=Kind.TEXT,
+        aliases=("result_table_name",),
+        example='"edge"',
+        description="Name under which sinks find the rows of this source.",
+    ),
+    whole_number("parallelism", 1, "Readers of this source. Only 1: a port is bound once.", check=_check_parallelism),
+    Option(
+        name="local_queue_max_bytes",
+        kind=Kind.SIZE,
+        unit="bytes",
+        default=256 * 1024 * 1024,
+        minimum=1,
+        example="256 MiB",
+        description="Bytes in the queue at which QUEUE_FULL is answered too. An empty queue always takes one record.",
+    ),
+    duration(
+        "queue_full_wait_ms",
+        5,
+        "Wait for space in the queue before QUEUE_FULL, once a burst; 0 answers at once.",
+        minimum=0,
+        maximum=60_000,
+    ),
+    Option(
+        name="max_line_bytes",
+        kind=Kind.SIZE,
+        unit="bytes",
+        default=DEFAULT_MAX_LINE_BYTES,
+        minimum=1024,
+        maximum=1 << 30,
+        example="16 MiB",
+        description="Longest request line. A longer one is skipped and answered BAD_REQUEST.",
+    ),
+    Option(
+        name="max_record_bytes",
+        kind=Kind.SIZE,
+        unit="bytes",
+        default=DEFAULT_MAX_RECORD_BYTES,
+        minimum=1,
+        maximum=INT_MAX,
+        example="64 MiB",
+        description="Largest record a packet may decompress to. A larger one is answered DECODE_FAILED.",
+    ),
+    duration(
+        "reply_stall_timeout_ms",
+        60_000,
+        "How long replies may be owed without the collector taking or sending a byte, before it is cut off.",
+        minimum=1000,
+    ),
+    duration("auth_timeout_ms", 10_000, "Time a connection has for its whole first line."),
+    duration(
+        "keepalive_idle_s",
+        15,
+        "Silence of a collector after which its host is asked whether it still lives.",
+        unit="s",
+        maximum=32_767,
+    ),
+    duration("keepalive_interval_s", 5, "Wait between two such questions.", unit="s", maximum=32_767),
+    whole_number("keepalive_probes", 3, "Unanswered questions after which a collector counts as gone.", maximum=127),
+    duration(
+        "user_timeout_ms",
+        30_000,
+        "How long replies may stay unacknowledged by the collector's host; 0 leaves it to the system.",
+        minimum=0,
+    ),
+    Option(
+        name="require_encryption",
+        kind=Kind.BOOLEAN,
+        default=False,
+        example="true",
+        description="Answer DECRYPT_FAILED to a packet that is not encrypted.",
+    ),
+    Option(
+        name="invalid_utf8",
+        kind=Kind.CHOICE,
+        default="reject",
+        choices=("reject", "replace"),
+        example="replace",
+        description="Payloads that are not UTF-8: reject answers DECODE_FAILED, replace puts U+FFFD and counts.",
+    ),
+    Option(
+        name="batch_id_gaps",
+        kind=Kind.CHOICE,
+        default="auto",
+        choices=("auto", "hold", "skip"),
+        example="hold",
+        description="Ids that were never offered: auto passes over them unless something may be lost, hold waits, "
+        "skip always passes over them.",
+    ),
+    duration(
+        "arrival_sync_ms",
+        1000,
+        "How much of the arrival log the loss of a host may cost; 0 syncs it before every burst of replies.",
+        minimum=0,
+    ),
+    Option(
+        name="deduplicate",
+        kind=Kind.BOOLEAN,
+        default=True,
+        example="false",
+        description="Take a repeated id with the same payload for a resend and do not queue it again.",
+    ),
+    Option(
+        name="repeated_id",
+        kind=Kind.CHOICE,
+        default_text="record; resend if a sink claims exactly once",
+        choices=("record", "resend"),
+        example="record",
+        description="What a repeated id beyond the memory of fingerprints is.",
+    ),
+    Option(
+        name="on_bad_record",
+        kind=Kind.CHOICE,
+        default="fail",
+        choices=("fail", "reject"),
+        refused={"dead_letter": _DEAD_LETTER_LATER},
+        example="fail",
+        description="A record that does not fit the schema: fail ends the job, reject answers DECODE_FAILED.",
+    ),
+    Option(name="json_mode", kind=Kind.LATER, harmless=("strict",), description=_SCHEMA_LATER),
+    Option(name="metadata_datasource_id", kind=Kind.LATER, description="there is no metadata service here"),
+)
+"""Every option of the EdgeSocket source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeSocketOptions:
+    """The options of one EdgeSocket source, checked. Meanings and limits stand in `EDGE_SOCKET`.
+
+    Attributes:
+        secret_key: the key itself, 32 bytes.
+        queue_backpressure_watermark_ratio: exactly as written.
+        repeated_id: None: "resend" if a sink of the job claims exactly once, else "record".
+    """
+
+    port: int
+    token: str = field(repr=False)
+    auth_type: Literal["TOKEN"]
+    packet_mode: Literal["RAW", "PACKET"]
+    secret_key: bytes | None = field(repr=False)
+    local_queue_capacity: int
+    queue_backpressure_watermark_ratio: Decimal
+    queue_full_retry_after_ms: int
+    max_retries: int
+    reconnect_interval_ms: int
+    accept_timeout_ms: int
+    endpoint: str | None
+    plugin_output: str | None
+    parallelism: int
+    local_queue_max_bytes: int
+    queue_full_wait_ms: int
+    max_line_bytes: int
+    max_record_bytes: int
+    reply_stall_timeout_ms: int
+    auth_timeout_ms: int
+    keepalive_idle_s: int
+    keepalive_interval_s: int
+    keepalive_probes: int
+    user_timeout_ms: int
+    require_encryption: bool
+    invalid_utf8: Literal["reject", "replace"]
+    batch_id_gaps: Literal["auto", "hold", "skip"]
+    arrival_sync_ms: int
+    deduplicate: bool
+    repeated_id: Literal["record", "resend"] | None
+    on_bad_record: Literal["fail", "reject"]
+
+    @classmethod
+    def of(cls, **given: Any) -> EdgeSocketOptions:
+        """Options with the table's default for everything not given. For tests and embedding; checks nothing."""
+        return cls(**{**EDGE_SOCKET.defaults(), **given})
+
+    @property
+    def high_water_mark(self) -> int:
+        """Records in the queue at which QUEUE_FULL is answered."""
+        return high_water_mark(self.local_queue_capacity, self.queue_backpressure_watermark_ratio)
+
+
+def high_water_mark(capacity: int, ratio: Decimal) -> int:
+    """ceil(capacity x ratio) in exact decimal arithmetic, at least 1, at most the capacity.
+
+    >>> high_water_mark(100, Decimal("0.07"))
+    7
+    """
+    exact = Context(prec=len(ratio.as_tuple().digits) + len(str(capacity)) + 1)
+    mark = exact.multiply(Decimal(capacity), ratio).to_integral_value(ROUND_CEILING)
+    return min(max(int(mark), 1), capacity)
+
+
+def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:
+    """Checks that need more than one option."""
+    if not parsed.has("packet_mode", "require_encryption", "secret_key"):
+        return
+    raw = parsed.values["packet_mode"] == "RAW"
+    has_key = parsed.values["secret_key"] is not None
+    if parsed.values["require_encryption"] and (raw or not has_key):
+        place = parsed.place("require_encryption")
+        if raw:
+            message, fix = "lines in RAW mode cannot be encrypted", "packet_mode = PACKET"
+        else:
+            message, fix = "without a secret_key no packet can be decrypted", "set the same secret_key on both sides"
+        report.problem(place, f"{path}.require_encryption", message, fix)
+    elif raw and has_key:
+        report.note(f"{parsed.place('secret_key')}: {path}.secret_key is not used, because packet_mode is RAW")

@@ -1,0 +1,402 @@
+"""From the text of a job file to a checked `JobSpec`, or to every problem it has, all at once.
+
+Nothing outside the process is touched here: no port is bound and no file is opened before a job file is known to be
+right. What a job file may leave out is filled in, and each filling in is a line in the job's notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from edgesocket.config.convert import Refused, shorten
+from edgesocket.config.document import Document, ReadFile, Surroundings, no_files, read_document
+from edgesocket.config.edge_socket import EDGE_SOCKET, EdgeSocketOptions, check_edge_socket
+from edgesocket.config.env import ENV, EnvSpec, check_job_name
+from edgesocket.config.hocon import PLUGIN_BLOCKS
+from edgesocket.config.nodes import (
+    BrokenNode,
+    Field,
+    ListNode,
+    Location,
+    Node,
+    ObjectNode,
+    PluginNode,
+    Report,
+    Scalar,
+    describe,
+)
+from edgesocket.config.options import Kind, Option, OptionTable, ParsedOptions, parse_options
+from edgesocket.config.sinks import COMMON, SINKS, SINKS_TO_COME, SinkOptions
+from edgesocket.errors import ConfigError
+
+SOURCE = "EdgeSocket"
+"""The one source there is."""
+
+_SOURCE_EXAMPLE = 'source { EdgeSocket { port = 9999, token = "my-edge-token" } }'
+_SINK_EXAMPLE = "sink { Console {} }"
+_IN_ENV = "the env block"
+_IN_SOURCE = "source { EdgeSocket { ... } }"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """One source of a job.
+
+    Attributes:
+        plugin: its name as this program spells it.
+        id: its name inside the job, the same after every restart.
+        options: checked values.
+        location: `file:line` of its block.
+    """
+
+    plugin: str
+    id: str
+    options: EdgeSocketOptions
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """One sink of a job.
+
+    Attributes:
+        plugin: its name as this program spells it.
+        id: its name inside the job, the same after every restart: `LocalFile`, the second one `LocalFile-2`.
+        options: what the sink is made with, checked.
+        plugin_input: names of the rows it takes; empty: all.
+        on_rejected_row: what happens to a row the sink refuses for good.
+        location: `file:line` of its block.
+    """
+
+    plugin: str
+    id: str
+    options: SinkOptions
+    plugin_input: tuple[str, ...]
+    on_rejected_row: Literal["fail"]
+    location: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options as keywords for whatever makes the sink."""
+        return asdict(self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class TransformSpec:
+    """One transform of a job. There are none yet."""
+
+    plugin: str
+    id: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job file that can run.
+
+    Attributes:
+        name: `job.name`, or the file's name without directory and ending.
+        env: the env block.
+        sources: exactly one, for now.
+        sinks: at least one, in the order of the file. Each takes every row.
+        transforms: empty, for now.
+        notes: what was filled in, ignored or read under an old name: one line each, for the log.
+    """
+
+    name: str
+    env: EnvSpec
+    sources: tuple[SourceSpec, ...]
+    sinks: tuple[SinkSpec, ...]
+    transforms: tuple[TransformSpec, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def load_job(
+    text: str,
+    name: str,
+    *,
+    read_file: ReadFile = no_files,
+    environ: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> JobSpec:
+    """Read and check a job file.
+
+    Args:
+        text: its content, decoded as UTF-8.
+        name: its name: stands in messages, names the job if `job.name` does not; an ending `.json` means JSON.
+        read_file: reads included files, see `document.ReadFile`.
+        environ: environment variables.
+        variables: variables of `-i`, see `variables.parse_variables`.
+        strict: what would be filled in with a note is a problem instead.
+
+    Raises:
+        ConfigError: it cannot run. Holds every problem that could be found, in the order of the lines.
+    """
+    report = Report()
+    document = read_document(text, name, Surroundings(read_file, variables or {}, environ or {}), report)
+    reader = _JobReader(document, name, strict, report)
+    env = reader.env()
+    source = reader.source()
+    sinks = reader.sinks(source)
+    reader.transforms()
+    reader.leftovers()
+    job_name = reader.name_of_job(env)
+    if report.problems or source is None:
+        raise ConfigError(report.sorted_problems(name))
+    return JobSpec(
+        name=job_name,
+        env=EnvSpec(**env.values),
+        sources=(_source_spec(source),),
+        sinks=tuple(_sink_spec(sink) for sink in sinks),
+        notes=tuple(report.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A plugin block as it stands in the file. `block`: None if it has a reported fault."""
+
+    name: str
+    block: ObjectNode | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    """A plugin block, its options read."""
+
+    plugin: str
+    id: str
+    path: str
+    location: Location
+    options: ParsedOptions
+
+
+class _JobReader:
+    """Reads one document block by block into one report."""
+
+    def __init__(self, document: Document, name: str, strict: bool, report: Report) -> None:
+        self._root = document.root
+        self._used = document.used
+        self._name = name
+        self._strict = strict
+        self._report = report
+        self._top = Location(name, 1)
+
+    def env(self) -> ParsedOptions:
+        """The env block; `env.job.mode = ...` at the top level belongs to it too."""
+        fields: dict[str, Field] = {}
+        entry = self._root.fields.get("env")
+        location = entry.location if entry else self._top
+        if entry and isinstance(entry.node, ObjectNode):
+            fields.update(entry.node.fields)
+        elif entry and not isinstance(entry.node, BrokenNode):
+            self._report.problem(
+                location, "env", f"is a block, not {describe(entry.node)}", "env { job.mode = STREAMING }"
+            )
+        flat = {key[4:]: field for key, field in self._root.fields.items() if key.startswith("env.")}
+        fields.update(flat)
+        parsed = parse_options(ENV, ObjectNode(fields, location), "env", self._report, elsewhere=_ELSEWHERE_FROM_ENV)
+        if entry is None and not flat:
+            self._fill_in("env", "env { job.mode = STREAMING }", location)
+        elif "job_mode" in parsed.values and "job_mode" not in parsed.places:
+            self._fill_in("env.job.mode", "job.mode = STREAMING", location)
+        return parsed
+
+    def source(self) -> _Plugin | None:
+        """The source. None: there is none that could be read."""
+        children = self._children("source")
+        if children == []:
+            self._report.problem(self._top, "source", "the job has no source", _SOURCE_EXAMPLE)
+        known = [child for child in children or () if self._is_source(child)]
+        for child in known[1:]:
+            message = f"a job has one {SOURCE} source, and there is one at {known[0].location} already"
+            self._report.problem(child.location, f"source.{SOURCE}", message, "put the other one into a job of its own")
+        plugins = []
+        for child in known:
+            if child.block is None:
+                continue
+            path = f"source.{SOURCE}"
+            options = parse_options(EDGE_SOCKET, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SOURCE)
+            check_edge_socket(options, path, self._report)
+            plugins.append(_Plugin(SOURCE, SOURCE, path, child.location, options))
+        return plugins[0] if plugins else None
+
+    def sinks(self, source: _Plugin | None) -> list[_Plugin]:
+        """The sinks, Console if the file has none."""
+        children = self._children("sink")
+        if children == []:
+            self._fill_in("sink", _SINK_EXAMPLE, self._top)
+            children = [_Child("Console", ObjectNode({}, self._top), self._top)]
+        sinks: list[_Plugin] = []
+        for child in children or ():
+            plugin = _spelled(child.name, SINKS)
+            if plugin not in SINKS:
+                self._unknown_plugin("sink", child, list(SINKS), SINKS_TO_COME)
+                continue
+            number = 1 + sum(sink.plugin == plugin for sink in sinks)
+            sink_id = plugin if number == 1 else f"{plugin}-{number}"
+            path = f"sink.{sink_id}"
+            block = child.block or ObjectNode({}, child.location)
+            options = parse_options(SINKS[plugin].table, block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK)
+            sinks.append(_Plugin(plugin, sink_id, path, child.location, options))
+        if source is not None and source.options.has("plugin_output"):
+            for sink in sinks:
+                self._check_input(sink, source.options.values["plugin_output"], alone=len(sinks) == 1)
+        return sinks
+
+    def transforms(self) -> None:
+        """Refuse every transform: there are none yet."""
+        for child in self._children("transform") or ():
+            message = "transforms are not supported yet: every sink gets the rows as the source makes them"
+            self._report.problem(child.location, f"transform.{shorten(child.name)}", message, "leave transform out")
+
+    def leftovers(self) -> None:
+        """Report top-level settings that nothing reads. What a substitution reads is a helper and stays."""
+        for key, entry in self._root.fields.items():
+            if key in ("env", *PLUGIN_BLOCKS) or key.startswith("env.") or self._is_used(key):
+                continue
+            shown = shorten(key)
+            block = key.partition(".")[0]
+            if block in PLUGIN_BLOCKS:
+                fix = f"write {block} {{ PluginName {{ ... }} }}, one block inside the other"
+                self._report.problem(entry.location, shown, f"{block} is a block of plugins", fix)
+            elif key == "dead_letter":
+                self._report.problem(entry.location, key, "is not supported yet", "leave dead_letter out")
+            elif key in _ELSEWHERE_FROM_TOP:
+                fix = f"move it into {_ELSEWHERE_FROM_TOP[key]}"
+                self._report.problem(entry.location, shown, "is in the wrong place", fix)
+            else:
+                near = _TOP.nearest(key)
+                fix = f"did you mean {near}?" if near else "delete it, or use it somewhere as ${" + shown + "}"
+                self._report.problem(entry.location, shown, "nothing reads this top-level setting", fix)
+
+    def name_of_job(self, env: ParsedOptions) -> str:
+        """`job.name`, else the file's name without directory and ending."""
+        given: str | None = env.values.get("job_name")
+        if given is not None or not env.has("job_name"):
+            return given or ""
+        base = self._name.replace("\\", "/").rpartition("/")[2]
+        stem = base.rpartition(".")[0] or base
+        try:
+            return check_job_name(stem)
+        except Refused as refused:
+            message = f"is missing, and the file's name does not do instead: {refused.message}"
+            self._report.problem(self._top, "env.job.name", message, 'job.name = "edge"')
+            return ""
+
+    def _is_source(self, child: _Child) -> bool:
+        if child.name.lower() == SOURCE.lower():
+            return True
+        self._unknown_plugin("source", child, [SOURCE], ())
+        return False
+
+    def _check_input(self, sink: _Plugin, output: str | None, *, alone: bool) -> None:
+        """Names that do not fit are harmless where there is one sink, as in SeaTunnel; else they are a mistake."""
+        for name in sink.options.values.get("plugin_input", ()):
+            if name == output:
+                continue
+            place = sink.options.place("plugin_input")
+            shown = shorten(name, quote=True)
+            if alone:
+                self._report.note(f"{place}: {sink.path}.plugin_input names {shown}, which is no output; it is ignored")
+            else:
+                fix = f"set plugin_output = {shown} in the source, or leave plugin_input out"
+                self._report.problem(place, f"{sink.path}.plugin_input", f"{shown} is the output of no source", fix)
+
+    def _children(self, kind: str) -> list[_Child] | None:
+        """The plugins of a top-level block. None: the block itself has a reported fault."""
+        entry = self._root.fields.get(kind)
+        if entry is None:
+            return []
+        node = entry.node
+        if isinstance(node, Scalar) and node.is_null:
+            return []
+        if isinstance(node, ObjectNode):  # it came through a substitution
+            items: tuple[Node, ...] = tuple(
+                PluginNode(key, field.node, field.location) for key, field in node.fields.items()
+            )
+        elif isinstance(node, ListNode):
+            items = node.items
+        else:
+            if not isinstance(node, BrokenNode):
+                message = f"is a block of plugins, not {describe(node)}"
+                self._report.problem(node.location, kind, message, _EXAMPLES[kind])
+            return None
+        children = [self._child(kind, item) for item in items]
+        return [child for child in children if child is not None] if not children or any(children) else None
+
+    def _child(self, kind: str, item: Node) -> _Child | None:
+        """One plugin. None: a fault, reported."""
+        name, location, body = "", item.location, item
+        if isinstance(item, PluginNode):
+            name, body = item.name, item.body
+        if isinstance(body, BrokenNode):
+            return _Child(name, None, location) if name else None
+        if not isinstance(body, ObjectNode):
+            path = f"{kind}.{shorten(name)}" if name else kind
+            message = f"is {describe(body)}, where the block of a plugin was expected"
+            self._report.problem(location, path, message, _EXAMPLES[kind])
+            return None
+        named = body.fields.get("plugin_name")
+        if named is not None and isinstance(named.node, Scalar):
+            name = named.node.text
+        if not name:
+            self._report.problem(location, kind, "this plugin has no plugin_name", f'plugin_name = "{_PLUGINS[kind]}"')
+            return None
+        rest = {key: field for key, field in body.fields.items() if key != "plugin_name"}
+        return _Child(name, ObjectNode(rest, location), location)
+
+    def _unknown_plugin(self, kind: str, child: _Child, known: list[str], to_come: tuple[str, ...]) -> None:
+        path = f"{kind}.{shorten(child.name)}"
+        there = f"the {kind}s are {', '.join(known)}" if len(known) > 1 else f"the {kind} is {known[0]}"
+        if _spelled(child.name, to_come) in to_come:
+            message = f"{_spelled(child.name, to_come)} is not supported yet"
+            self._report.problem(child.location, path, message, f"for now {there}")
+            return
+        near = OptionTable(*(Option(name=name, kind=Kind.TEXT, description="") for name in known)).nearest(child.name)
+        fix = f"did you mean {near}? ({there})" if near else there
+        self._report.problem(child.location, path, f"there is no such {kind}", fix)
+
+    def _is_used(self, key: str) -> bool:
+        return any(name == key or name.startswith(key + ".") or key.startswith(name + ".") for name in self._used)
+
+    def _fill_in(self, path: str, what: str, location: Location) -> None:
+        if self._strict:
+            self._report.problem(location, path, "is missing", what)
+        else:
+            self._report.note(f"{self._name}: {path} is missing, filled in: {what}")
+
+
+def _source_spec(source: _Plugin) -> SourceSpec:
+    options = EdgeSocketOptions(**source.options.values)
+    return SourceSpec(source.plugin, source.id, options, str(source.location))
+
+
+def _sink_spec(sink: _Plugin) -> SinkSpec:
+    values = dict(sink.options.values)
+    common = {option.key: values.pop(option.key) for option in COMMON if option.key in values}
+    options = SINKS[sink.plugin].build(**values)
+    return SinkSpec(plugin=sink.plugin, id=sink.id, options=options, location=str(sink.location), **common)
+
+
+def _spelled(name: str, known: Iterable[str]) -> str:
+    """A plugin's name in the spelling of `known`; names differ in letter case only."""
+    return next((one for one in known if one.lower() == name.lower()), name)
+
+
+def _elsewhere(*places: tuple[OptionTable, str]) -> dict[str, str]:
+    """Where options belong that somebody may have put into the wrong block."""
+    return {name: place for table, place in places for name in table.names if name != "parallelism"}
+
+
+_PLUGINS = {"source": SOURCE, "sink": "Console", "transform": "Copy"}
+_EXAMPLES = {"source": _SOURCE_EXAMPLE, "sink": _SINK_EXAMPLE, "transform": "leave transform out"}
+_ELSEWHERE_FROM_ENV = _elsewhere((EDGE_SOCKET, _IN_SOURCE))
+_ELSEWHERE_FROM_SOURCE = _elsewhere((ENV, _IN_ENV))
+_ELSEWHERE_FROM_SINK = _elsewhere((EDGE_SOCKET, _IN_SOURCE), (ENV, _IN_ENV))
+_ELSEWHERE_FROM_TOP = _ELSEWHERE_FROM_SINK
+_TOP = OptionTable(*(Option(name=name, kind=Kind.TEXT, description="") for name in ("env", *PLUGIN_BLOCKS)))
