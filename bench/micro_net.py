@@ -1,0 +1,213 @@
+"""What the network layer costs: full pipelining in MB/s, stop-and-wait in microseconds, next to a bare recv loop.
+
+    python bench/micro_net.py [--seconds 1.5] [--rounds 3] [--payload 256]
+
+Three servers take turns, each against the same load generator (a process of its own, on another core):
+
+- `bare`    a recv() loop that counts line feeds and answers RECEIVED for each, in one send a burst;
+- `session` the same loop with the protocol session in it: what parsing costs;
+- `server`  `IngressServer` with a handler that only counts: what this package adds to that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from edgesocket.net.options import ListenOptions
+from edgesocket.net.server import IngressServer
+from edgesocket.protocol.chunks import BufferPool
+from edgesocket.protocol.grammar import DEFAULT_MAX_LINE_BYTES
+from edgesocket.protocol.replies import RECEIVED
+from edgesocket.protocol.reply_queue import ReplyQueue
+from edgesocket.protocol.session import ServerSession
+from edgesocket.records import RecordBlock
+
+TOKEN = b"bench"
+AUTH = b"__AUTH__:" + TOKEN + b"\n"
+RECEIVE_BYTES = 1024 * 1024
+
+
+class Counter:
+    """A handler that counts, and ends the bench after the first conversation."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+    def accepts_token(self, token: bytes) -> bool:
+        return token == TOKEN
+
+    def session_started(self, peer: str) -> None:
+        pass
+
+    def session_ended(self, reason: str) -> None:
+        self.done.set()
+
+    def may_send(self) -> bool:
+        return True
+
+    def handle(self, events: list[Any], replies: ReplyQueue) -> None:
+        for event in events:
+            replies.add(RECEIVED, event.count if isinstance(event, RecordBlock) else 1)
+
+
+def serve_with_layer(load: Callable[[int], str]) -> str:
+    handler = Counter()
+    with tempfile.TemporaryDirectory() as directory:
+        server = IngressServer(ListenOptions(port=0, lock_directory=directory), handler)
+        server.start()
+        said = load(server.port)
+        assert handler.done.wait(10)
+        server.stop()
+    return said
+
+
+def serve_bare(load: Callable[[int], str]) -> str:
+    memory = bytearray(RECEIVE_BYTES)
+    view = memoryview(memory)
+
+    def converse(sock: socket.socket) -> None:
+        _read_auth(sock)
+        while count := sock.recv_into(view):
+            lines = memory.count(b"\n", 0, count)
+            if lines:
+                sock.sendall(b"RECEIVED\n" * lines)
+
+    return _serve_once(converse, load)
+
+
+def serve_with_session(load: Callable[[int], str]) -> str:
+    def converse(sock: socket.socket) -> None:
+        session = ServerSession(lambda token: token == TOKEN, BufferPool(), DEFAULT_MAX_LINE_BYTES, True)
+        handler, replies = Counter(), ReplyQueue()
+        count = sock.recv_into(session.writable(), len(AUTH))
+        session.received(count)
+        sock.sendall(b"ACK\n")
+        handler.handle(session.resume(), replies)
+        while count := sock.recv_into(session.writable()):
+            handler.handle(session.received(count), replies)
+            if replies:
+                data = replies.peek(1 << 20)
+                sock.sendall(data)
+                replies.consumed(len(data))
+
+    return _serve_once(converse, load)
+
+
+def _read_auth(sock: socket.socket) -> None:
+    assert sock.recv(len(AUTH), socket.MSG_WAITALL) == AUTH
+    sock.sendall(b"ACK\n")
+
+
+def _serve_once(converse: Callable[[socket.socket], None], load: Callable[[int], str]) -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            sock, _ = listener.accept()
+            with sock:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                converse(sock)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        said = load(listener.getsockname()[1])
+        thread.join()
+        return said
+
+
+SERVERS = {"bare": serve_bare, "session": serve_with_session, "server": serve_with_layer}
+
+
+def pipeline(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
+    """Write as fast as the server reads, read replies beside it; MB/s of request lines answered."""
+    line = b"__BATCH__:1000000:%b\n"
+    size = len(line % (b"x" * payload_bytes))
+    block = b"".join(b"__BATCH__:%d:%b\n" % (n, b"x" * payload_bytes) for n in range(1_000_000, 1_016_384))
+    answered = 0
+
+    def read() -> None:
+        nonlocal answered
+        view = memoryview(bytearray(1 << 20))
+        while count := sock.recv_into(view):
+            answered += count
+
+    reader = threading.Thread(target=read)
+    start = time.perf_counter()
+    reader.start()
+    while time.perf_counter() - start < seconds:
+        sock.sendall(block)
+    sock.shutdown(socket.SHUT_WR)
+    reader.join()
+    return f"{answered / len(b'RECEIVED' + bytes(1)) * size / (time.perf_counter() - start) / 1e6}"
+
+
+def stop_and_wait(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
+    """One line, one reply; the median in microseconds."""
+    line = b"__BATCH__:1000000:" + b"x" * payload_bytes + b"\n"
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+    while (start := time.perf_counter()) < end:
+        sock.sendall(line)
+        sock.recv(100)
+        took.append(time.perf_counter() - start)
+    return f"{statistics.median(took) * 1e6}"
+
+
+LOADS = {"pipeline": pipeline, "stop-and-wait": stop_and_wait}
+
+
+def generate_load(port: int, kind: str, seconds: float, payload_bytes: int) -> None:
+    _pin(1)
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(AUTH)
+        assert sock.recv(len(b"ACK\n"), socket.MSG_WAITALL) == b"ACK\n"
+        print(LOADS[kind](sock, seconds, payload_bytes))
+
+
+def _pin(core: int) -> None:
+    if hasattr(os, "sched_setaffinity") and core in os.sched_getaffinity(0):
+        os.sched_setaffinity(0, {core})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--payload", type=int, default=256)
+    parser.add_argument("--load", nargs=2, metavar=("PORT", "KIND"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.load:
+        generate_load(int(options.load[0]), options.load[1], options.seconds, options.payload)
+        return
+    settings = ["--seconds", str(options.seconds), "--payload", str(options.payload)]
+    results: dict[tuple[str, str], list[float]] = {}
+    for _ in range(options.rounds):
+        for kind in LOADS:
+            for name, serve in SERVERS.items():
+
+                def load(port: int, kind: str = kind) -> str:
+                    command = [sys.executable, __file__, "--load", str(port), kind, *settings]
+                    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                    _pin(0)
+                    return process.communicate()[0]
+
+                results.setdefault((kind, name), []).append(float(serve(load)))
+    print(f"payload {options.payload} B, medians of {options.rounds} rounds of {options.seconds} s")
+    for kind, unit in (("pipeline", "MB/s"), ("stop-and-wait", "us p50")):
+        for name in SERVERS:
+            values = results[kind, name]
+            print(f"  {kind:14} {name:8} {statistics.median(values):9.1f} {unit}   {[round(v, 1) for v in values]}")
+
+
+if __name__ == "__main__":
+    main()
