@@ -77,7 +77,7 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- CPU time ------------------------------------------------------------------------------------------------- */
+/* ---- CPU time ----------------------------------------------------------------------------------------------- */
 
 /* CPU seconds that all threads of the server have used, or -1 where the system cannot tell about another process. */
 static double server_cpu(void) {
@@ -97,7 +97,7 @@ static double own_cpu(void) {
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* ---- The prebuilt lines ------------------------------------------------------------------------------------------ */
+/* ---- The prebuilt lines ------------------------------------------------------------------------------------- */
 
 struct lines {
     char *bytes;
@@ -109,22 +109,24 @@ struct lines {
 
 /* A payload as a log line has it: printable ASCII with colons, quotes and spaces, different in every line. */
 static void fill_payload(char *out, size_t length, size_t line) {
-    static const char text[] = "2025-11-30T01:14:02.511Z INFO [gateway-7] {\"event\": \"reading\", \"sensor\": \"t-204\", "
-                               "\"value\": 21.75, \"unit\": \"C\"} path=/var/lib/edge/queue took=12ms ";
+    static const char text[] =
+        "2025-11-30T01:14:02.511Z INFO [gateway-7] {\"event\": \"reading\", \"sensor\": \"t-204\", "
+        "\"value\": 21.75, \"unit\": \"C\"} path=/var/lib/edge/queue took=12ms ";
     size_t at = (line * 7) % (sizeof text - 1);
     for (size_t i = 0; i < length; i++) out[i] = text[(at + i) % (sizeof text - 1)];
 }
 
-/* Write the upper digits of this pass's ids into every line; mostly only their last digits differ from the last pass. */
+/* Write the upper digits of this pass's ids into every line; mostly only their last digits have changed. */
 static void lines_stamp(struct lines *lines, uint64_t first_id) {
     char high[ID_DIGITS + 8];
     int digits = ID_DIGITS - lines->low_digits;
     snprintf(high, sizeof high, "%0*" PRIu64, digits, first_id / lines->count);
-    char *at = lines->bytes + sizeof BATCH_PREFIX - 1;
+    char *at = lines->bytes + sizeof BATCH_PREFIX - 1, *end = lines->bytes + lines->total_bytes;
     if (digits > 8 && memcmp(high, lines->high, (size_t)digits - 8) == 0) {
-        for (size_t i = 0; i < lines->count; i++, at += lines->line_bytes) memcpy(at + digits - 8, high + digits - 8, 8);
+        const char *changed = high + digits - 8;
+        for (at += digits - 8; at < end; at += lines->line_bytes) memcpy(at, changed, 8);
     } else {
-        for (size_t i = 0; i < lines->count; i++, at += lines->line_bytes) memcpy(at, high, (size_t)digits);
+        for (; at < end; at += lines->line_bytes) memcpy(at, high, (size_t)digits);
     }
     memcpy(lines->high, high, sizeof lines->high);
     lines->next_pass_id = first_id + lines->count;
@@ -154,7 +156,7 @@ static void lines_build(struct lines *lines, size_t payload_bytes, uint64_t firs
     lines_stamp(lines, (first_id + lines->count - 1) / lines->count * lines->count);
 }
 
-/* ---- Replies ----------------------------------------------------------------------------------------------------- */
+/* ---- Replies ------------------------------------------------------------------------------------------------ */
 
 struct tally {
     uint64_t received, queue_full, other;
@@ -179,7 +181,8 @@ static void tally_line(struct tally *tally, const char *line, size_t length) {
 
 static void tally_add(struct tally *tally, const char *data, size_t length) {
     size_t phase = tally->carry_bytes;
-    if (phase < RECEIVED_BYTES && memcmp(tally->carry, RECEIVED, phase) == 0 && memcmp(data, pattern + phase, length) == 0) {
+    if (phase < RECEIVED_BYTES && memcmp(tally->carry, RECEIVED, phase) == 0 &&
+        memcmp(data, pattern + phase, length) == 0) {
         /* Nothing but RECEIVED, by far the usual case: one comparison for the whole chunk. */
         tally->received += (phase + length) / RECEIVED_BYTES;
         tally->carry_bytes = (phase + length) % RECEIVED_BYTES;
@@ -203,7 +206,7 @@ static void tally_add(struct tally *tally, const char *data, size_t length) {
 
 static uint64_t tally_answered(const struct tally *tally) { return tally->received + tally->queue_full + tally->other; }
 
-/* ---- Reply times ------------------------------------------------------------------------------------------------- */
+/* ---- Reply times -------------------------------------------------------------------------------------------- */
 
 /* Buckets of at most 1.6 % width: 64 to every doubling of the nanoseconds. */
 enum { SUB = 64, BUCKETS = SUB * 40 };
@@ -237,7 +240,7 @@ static uint64_t histogram_percentile(double share) {
     return 0;
 }
 
-/* ---- The measured window ------------------------------------------------------------------------------------------ */
+/* ---- The measured window ------------------------------------------------------------------------------------ */
 
 /* Edges of the slices that are measured: what had been answered (or sent), and which CPU time used, at that moment. */
 struct edge {
@@ -267,9 +270,15 @@ static bool edges_pass(double at, uint64_t received, uint64_t answered) {
     return edge_count > opt.slices;
 }
 
-/* ---- The connection ----------------------------------------------------------------------------------------------- */
+/* ---- The connection ----------------------------------------------------------------------------------------- */
 
 static int sock = -1;
+
+/* A server that is silent for this long is dead: the run ends with a complaint instead of never. */
+static void set_receive_timeout(double seconds) {
+    struct timeval t = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
+    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+}
 
 static bool try_connect(void) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
@@ -283,10 +292,12 @@ static bool try_connect(void) {
         return false;
     }
     int on = 1;
+    set_receive_timeout(opt.drain_s);
     setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 #ifdef TCP_CONGESTION
     /* A congestion control that paces (bbr) would make its timers the limit; these two send what the window allows. */
-    if (setsockopt(sock, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0) setsockopt(sock, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+    if (setsockopt(sock, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
+        setsockopt(sock, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 #endif
     return true;
 }
@@ -330,12 +341,7 @@ static void connect_and_authenticate(void) {
     }
 }
 
-static void set_receive_timeout(double seconds) {
-    struct timeval t = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
-    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-}
-
-/* ---- The modes ----------------------------------------------------------------------------------------------------- */
+/* ---- The modes ---------------------------------------------------------------------------------------------- */
 
 static struct lines lines;
 static struct tally tally;
@@ -390,7 +396,6 @@ static void run_full(void) {
         if (!measured && edges_pass(now(), tally.received, tally_answered(&tally))) {
             measured = true;
             atomic_store(&stop_writing, true);
-            set_receive_timeout(opt.drain_s);
         }
     }
     atomic_store(&stop_writing, true);
@@ -434,14 +439,11 @@ static void run_window(void) {
         tally_add(&tally, chunk, (size_t)got);
         for (uint64_t all = tally_answered(&tally); answered < all; answered++)
             if (edge_count > 0 && !measured) histogram_add(t - sent_at[answered % opt.window]);
-        if (!measured && edges_pass(t, tally.received, answered)) {
-            measured = true;
-            set_receive_timeout(opt.drain_s);
-        }
+        measured = measured || edges_pass(t, tally.received, answered);
     }
 }
 
-/* ---- The command line ----------------------------------------------------------------------------------------------- */
+/* ---- The command line --------------------------------------------------------------------------------------- */
 
 static const struct option long_options[] = {
     {"host", required_argument, NULL, 'h'},       {"port", required_argument, NULL, 'p'},
@@ -515,7 +517,8 @@ static void print_result(void) {
     print_sample(tally.other_sample);
     printf(", \"line_bytes\": %zu, \"next_id\": %" PRIu64, lines.line_bytes, lines.next_pass_id + lines.count);
     if (histogram_total)
-        printf(", \"p50_ns\": %" PRIu64 ", \"p99_ns\": %" PRIu64, histogram_percentile(0.50), histogram_percentile(0.99));
+        printf(", \"p50_ns\": %" PRIu64 ", \"p99_ns\": %" PRIu64, histogram_percentile(0.50),
+               histogram_percentile(0.99));
     printf(", \"slices\": [");
     for (int i = 0; i + 1 < edge_count; i++) {
         if (i) printf(", ");
@@ -537,7 +540,8 @@ int main(int argc, char **argv) {
     else
         run_window();
     close(sock);
-    if (edge_count <= opt.slices) fail(EXIT_TRY_LATER, "the connection ended before the measurement did", strerror(errno));
+    if (edge_count <= opt.slices)
+        fail(EXIT_TRY_LATER, "the connection ended before the measurement did", strerror(errno));
     uint64_t sent = atomic_load(&lines_sent);
     if (opt.replies && tally_answered(&tally) < sent) fail(EXIT_TRY_LATER, "some lines were never answered", NULL);
     print_result();

@@ -116,15 +116,16 @@ class Edges:
     def passed(self, at: float, received: int, answered: int) -> bool:
         """Take an edge if one is due. True once the last has been taken."""
         options, count = self.options, len(self.taken)
-        if count <= options.slices:
+        slices: int = options.slices
+        if count <= slices:
             if options.records:
-                due = answered >= options.records // options.slices * count
+                due = answered >= options.records // slices * count
             else:
                 begin = self.taken[0].at if self.taken else self.start + options.warmup
-                due = at >= begin + options.seconds / options.slices * count
+                due = at >= begin + options.seconds / slices * count
             if due:
                 self.taken.append(Edge(at, process_cpu(options.server_pid), time.process_time(), received, answered))
-        return len(self.taken) > options.slices
+        return len(self.taken) > slices
 
     def slices(self) -> Iterator[dict[str, float]]:
         """What happened between two edges."""

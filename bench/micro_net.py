@@ -49,7 +49,7 @@ class Counter:
     def session_started(self, peer: str) -> None:
         pass
 
-    def session_ended(self, reason: str) -> None:
+    def session_ended(self, _: str) -> None:
         self.done.set()
 
     def may_send(self) -> bool:
@@ -128,26 +128,21 @@ SERVERS = {"bare": serve_bare, "session": serve_with_session, "server": serve_wi
 
 
 def pipeline(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
-    """Write as fast as the server reads, read replies beside it; MB/s of request lines answered."""
-    line = b"__BATCH__:1000000:%b\n"
-    size = len(line % (b"x" * payload_bytes))
-    block = b"".join(b"__BATCH__:%d:%b\n" % (n, b"x" * payload_bytes) for n in range(1_000_000, 1_016_384))
+    """Write as fast as the server reads, and take replies in between; MB/s of request lines answered."""
+    lines = [b"__BATCH__:%d:%b\n" % (n, b"x" * payload_bytes) for n in range(1_000_000, 1_004_096)]
+    block, view = b"".join(lines), memoryview(bytearray(1 << 20))
     answered = 0
-
-    def read() -> None:
-        nonlocal answered
-        view = memoryview(bytearray(1 << 20))
-        while count := sock.recv_into(view):
-            answered += count
-
-    reader = threading.Thread(target=read)
     start = time.perf_counter()
-    reader.start()
     while time.perf_counter() - start < seconds:
         sock.sendall(block)
+        try:
+            answered += sock.recv_into(view, 0, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
     sock.shutdown(socket.SHUT_WR)
-    reader.join()
-    return f"{answered / len(b'RECEIVED' + bytes(1)) * size / (time.perf_counter() - start) / 1e6}"
+    while count := sock.recv_into(view):
+        answered += count
+    return f"{answered / len(b'RECEIVED.') * len(lines[0]) / (time.perf_counter() - start) / 1e6}"
 
 
 def stop_and_wait(sock: socket.socket, seconds: float, payload_bytes: int) -> str:

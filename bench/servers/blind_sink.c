@@ -77,7 +77,8 @@ int main(int argc, char **argv) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1]))};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 8)) return perror("blind_sink"), 69;
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 8))
+        return perror("blind_sink"), 69;
     for (;;) {
         int sock = accept(listener, NULL, NULL);
         if (sock < 0) continue;

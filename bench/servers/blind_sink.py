@@ -1,6 +1,6 @@
 """The blind-answer sink in Python, for machines without a C compiler. Slower than blind_sink.c: results are labelled.
 
-    python blind_sink.py PORT
+python blind_sink.py PORT
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     stream    `for line in connection.makefile("rb")`, one write a reply: the textbook server.
     asyncio   `await reader.readline()`, `writer.write`, `await writer.drain()` a line.
 
-None of them keeps to the whole protocol (no queue, no ledger, no checkpoint, no limits): each does less than the product.
-The rows of a chunk are dropped when the next one comes, so memory stays flat.
+None of them keeps to the whole protocol (no queue, no ledger, no checkpoint, no limits): each does less than the
+product. The rows of a chunk are dropped when the next one comes, so memory stays flat.
 """
 
 from __future__ import annotations

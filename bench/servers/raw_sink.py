@@ -1,6 +1,6 @@
 """The raw sink: receives into one buffer and does nothing else, not even answer. The floor of a Python socket loop.
 
-    python raw_sink.py PORT
+python raw_sink.py PORT
 """
 
 from __future__ import annotations

@@ -144,6 +144,15 @@ class RecordBlock:
         text = data[base : int(ends[-1])].tobytes()
         return [text[s - base : e - base] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
 
+    def payload_views(self) -> Sequence[bytes | memoryview]:
+        """All payloads without copying them; a view is valid as long as this block is."""
+        if self._payloads is not None:
+            return self._payloads
+        assert self._columns is not None
+        data, starts, ends = self._columns
+        view = data.data
+        return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
     def columns(self) -> tuple[Bytes, Offsets, Offsets]:
         """The block as (data, starts, ends), joining separate payloads where needed."""
         if self._columns is None:

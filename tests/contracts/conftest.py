@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("edgesocket.testing.sink_contract")
+pytest.register_assert_rewrite("edgesocket.testing.sink_contract", "edgesocket.testing.sink_story")

@@ -215,7 +215,7 @@ def test_a_wrong_first_line_is_answered_and_closed(tmp_path: Path, line: bytes) 
         peer.send(line)
 
         assert peer.rest() == b"AUTH_FAILED\n"
-        assert len(it.told(AuthenticationFailed)) == 1
+        it.wait_for(lambda: it.told(AuthenticationFailed))
 
 
 def test_a_wrong_first_line_with_requests_behind_it_is_still_answered(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgesocket.components.sink import Sink
 from edgesocket.sinks.lines import json_lines, text_lines
 from edgesocket.sinks.local_file import LocalFileSink
-from edgesocket.testing.sink_contract import Story, listed_block, received_block
+from edgesocket.testing.sink_story import Story, listed_block, received_block
 from edgesocket.testing.sinks import DecidingListSink, ListSink, ListStorage
 
 # Any text but LF, which cannot be inside a line; often short, with the characters that formats trip over.

@@ -43,11 +43,14 @@ def parse_blob_name(name: str) -> tuple[int, int, str] | None:
     return int(number), int(epoch), kind
 
 
-def encode_blob(record: dict[str, Any], parts: Iterable[bytes]) -> bytes:
+def encode_blob(record: dict[str, Any], parts: Iterable[bytes | memoryview]) -> bytes:
     """A blob of the record's text and the joined `parts`."""
     header = json.dumps(record, separators=(",", ":")).encode()
-    data = b"".join([_MAGIC, _U32.pack(len(header)), header, *parts])
-    return data + _U32.pack(zlib.crc32(data))
+    pieces = [_MAGIC, _U32.pack(len(header)), header, *parts]
+    checksum = 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+    return b"".join([*pieces, _U32.pack(checksum)])
 
 
 def decode_blob(name: str, data: bytes) -> Blob:

@@ -64,7 +64,7 @@ class CutResult:
     """
 
     source: dict[str, Any]
-    encode: Callable[[], dict[str, list[bytes]]]
+    encode: Callable[[], dict[str, list[bytes | memoryview]]]
     log_index: int
 
 
@@ -82,9 +82,9 @@ class PrepareSinks:
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """Run `encode` of the cut (much computing, no I/O). Result: blob parts by kind."""
+    """Run `encode`: much computing, no I/O, so it may be done on another thread. Result: the blobs by kind."""
 
-    encode: Callable[[], dict[str, list[bytes]]]
+    encode: Callable[[], dict[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 | step | what | after a crash right behind it |
 |---|---|---|
 | 1 | barrier: queue, ledger, fingerprints and arrival position are cut in one moment | N never happened |
-| 2 | sinks prepare: everything written is flushed and confirmed | N never happened; staged work is thrown away |
+| 2 | sinks prepare: everything written is flushed and confirmed | N never happened; staged work is dropped |
 | 3 | state blobs are durable, each with the complete text of record N | N happened only if a deciding sink says so |
-| 4 | the deciding sink commits a transaction that carries (job, epoch, N) | N happened; its record is made from the blob |
+| 4 | the deciding sink commits a transaction that carries (job, epoch, N) | N happened; the blob gives its record |
 | 5 | commit record N is appended to the log | N happened |
 | 6 | re-committable sinks publish | N happened; publishing is repeated |
 | 7 | the watermark of record N holds: ACK may be sent | N happened |
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from edgesocket.checkpoint.blob import blob_name, encode_blob, parse_blob_name
@@ -101,9 +102,10 @@ def checkpoint(plan: CheckpointPlan, log: Log) -> Procedure[CheckpointEnd]:
             yield Complete(number)
             return CheckpointEnd(completed=True, written=False)
         record = {"source": cut.source, "sinks": manifests, "log_index": cut.log_index}
-        parts: dict[str, list[bytes]] = yield Encode(cut.encode)
         time_ms: int = yield WallClock()
-        size = yield from _write_blobs(plan, time_ms, record, parts)  # 3
+        header = {"n": number, "epoch": plan.epoch, "time_ms": time_ms, "record": record}
+        blobs: dict[str, bytes] = yield Encode(partial(_encode_blobs, header, cut))
+        size = yield from _write_blobs(plan, blobs)  # 3
     except FencedError:
         raise
     except EdgeSocketError as error:
@@ -124,14 +126,14 @@ def _says_nothing_new(log: Log, cut: CutResult) -> bool:
     return last is not None and last[1].record["source"] == cut.source and last[1].record["log_index"] == cut.log_index
 
 
-def _write_blobs(
-    plan: CheckpointPlan, time_ms: int, record: dict[str, Any], parts: dict[str, list[bytes]]
-) -> Procedure[int]:
-    header = {"n": plan.number, "epoch": plan.epoch, "time_ms": time_ms, "record": record}
+def _encode_blobs(header: dict[str, Any], cut: CutResult) -> dict[str, bytes]:
+    return {kind: encode_blob(header, parts) for kind, parts in cut.encode().items()}
+
+
+def _write_blobs(plan: CheckpointPlan, blobs: dict[str, bytes]) -> Procedure[int]:
     size = 0
-    for kind, pieces in parts.items():
+    for kind, data in blobs.items():
         name = blob_name(plan.number, plan.epoch, kind)
-        data = encode_blob(header, pieces)
         created: bool = yield Create(name, data)
         if not created:
             raise StoreError(f"{name} is there already: checkpoint {plan.number} was written twice")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -23,7 +24,13 @@ VERBS = {
     "restore": "go on from an older checkpoint when the newest is damaged",
 }
 
-EXTRA_OF_MODULE = {"numpy": "engine", "xxhash": "engine", "lark": "engine", "pyarrow": "engine", "cryptography": "crypto"}
+EXTRA_OF_MODULE = {
+    "numpy": "engine",
+    "xxhash": "engine",
+    "lark": "engine",
+    "pyarrow": "engine",
+    "cryptography": "crypto",
+}
 """Which extra brings a missing library."""
 
 
@@ -56,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.UNAVAILABLE
     except BrokenPipeError:
         return ExitCode.UNAVAILABLE
+    except Exception:  # a bug: say all there is to say, with the code that says so
+        traceback.print_exc()
+        return ExitCode.BUG
 
 
 def _parser(verb: str) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:

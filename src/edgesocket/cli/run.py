@@ -57,9 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         reporter(f"{args.job}: job {spec.name} can run")
         return ExitCode.OK
-    plan = make_plan(
-        spec, state_dir, take_over=args.take_over, drop_sink_state=frozenset(args.drop_sink_state)
-    )
+    plan = make_plan(spec, state_dir, take_over=args.take_over, drop_sink_state=frozenset(args.drop_sink_state))
     last_status: dict[str, Any] = {}
 
     def publish(status: dict[str, Any]) -> None:

@@ -164,7 +164,8 @@ class CollectorClient:
         while self._phase not in (Phase.CATCHING_UP, Phase.STREAMING):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                self._end(ConnectionLostError(f"cannot connect to {self._host}:{self._port}: {self._last_problem}"))
+                problem = self._last_problem if self._phase is Phase.OFFLINE else "no answer"
+                self._end(ConnectionLostError(f"cannot connect to {self._host}:{self._port}: {problem}"))
             if self.step(left_s, wake_on):
                 return False
         return True

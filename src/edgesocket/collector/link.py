@@ -1,8 +1,8 @@
 """One conversation with an ingress, from the first SYN to the last reply; a lost one is replaced, never mended.
 
 Joins the socket (`Connection`) and the protocol (`CollectorSession`). It authenticates by itself; what it hands on are
-answers to batches and polls. Whatever ends it is raised: `LinkLostError` where another link may do better, the errors of
-the collector where none will.
+answers to batches and polls. Whatever ends it is raised: `LinkLostError` where another link may do better, the errors
+of the collector where none will.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class SourceCut:
     """
 
     state: SourceState
-    encode: Callable[[], dict[str, list[bytes]]]
+    encode: Callable[[], dict[str, list[bytes | memoryview]]]
     log_index: int
 
 

@@ -30,9 +30,9 @@ MAX_NESTING = 40
 
 _BLANK = re.compile(r"(?:[^\S\n]|\ufeff)+")
 _GAP = re.compile(r"(?:\s|\ufeff|(?:#|//)[^\n]*)*")
-_BARE = re.compile(
-    r"""-?[0-9]+(?:\.[0-9]+)?[eE]\+[0-9]+ | (?: (?!//) [^\s\ufeff$"{}\[\]:=,+#`^?!@*&\\] )+""", re.VERBOSE
-)
+_WORD = r"""(?: -?[0-9]+(?:\.[0-9]+)?[eE]\+[0-9]+ | (?: (?!//) [^\s\ufeff$"{}\[\]:=,+#`^?!@*&\\] )+ )"""
+_BARE = re.compile(_WORD, re.VERBOSE)
+_BARE_WORDS = re.compile(rf"{_WORD} (?: (?:[^\S\n]|\ufeff)+ {_WORD} )*", re.VERBOSE)
 _REST_OF_VALUE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|[^\n,}\]"]|"(?=[^"\n]*$))*', re.MULTILINE)
 _TRIPLE = re.compile(r'"""(.*?"*)"""(?!")', re.DOTALL)
 _QUOTED = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"')
@@ -177,7 +177,8 @@ class Parser:
         location = self._location(start)
         self._path.extend(names)
         append = self._assignment(start)
-        value = self._value(plugins=len(self._path) == 1 and names[0] in PLUGIN_BLOCKS)
+        plugins = len(self._path) == 1 and names[0] in PLUGIN_BLOCKS and not append
+        value = self._value(plugins=plugins)
         del self._path[-len(names) :]
         order = self._reading.next_order()
         for name in reversed(names[1:]):
@@ -253,8 +254,7 @@ class Parser:
                 pieces.append(Text(blank, self._location(blank_at), blank=True))
             piece = self._piece(char, plugins)
             if piece is None:
-                new_line = "\n" in self._text[before:start]
-                return self._forbidden(start, new_line=new_line, pieces=len(pieces))
+                return self._forbidden(start, new_line="\n" in self._text[before:start])
             pieces.append(piece)
         if not pieces:
             name = _first_word(self._path[-1]) if self._path else "this list"
@@ -282,7 +282,7 @@ class Parser:
             return self._nested(self._array)
         if char == "$":
             return self._substitution()
-        match = _BARE.match(self._text, self._pos)
+        match = _BARE_WORDS.match(self._text, self._pos)
         if match is None:
             return None
         self._pos = match.end()
@@ -375,7 +375,7 @@ class Parser:
         except UnicodeDecodeError:
             raise self._fault(start, "a \\u escape is half of a surrogate pair, which is no character") from None
 
-    def _forbidden(self, start: int, *, new_line: bool, pieces: int) -> Broken:
+    def _forbidden(self, start: int, *, new_line: bool) -> Broken:
         """Report a character that needs quotes, and go on behind this value."""
         char = self._peek()
         name = _first_word(self._path[-1]) if self._path else "value"
@@ -383,7 +383,7 @@ class Parser:
             raise self._fault(start, f"{name} has no value on its line", f'{name} = "..."')
         message = f"{_show(char)} may not stand in a value without quotes"
         fix = f'put the whole value in double quotes: {name} = "..."'
-        if char in "=:" and pieces > 1:
+        if char in "=:" and len(self._text[start : self._pos].split()) > 1:
             fix += ", or a comma between two settings"
         self._problem(self._pos, message, fix)
         self._skip(_REST_OF_VALUE)

@@ -176,15 +176,13 @@ def merge(old: Node, new: Node) -> Node | None:
 class Report:
     """Collects everything there is to say about a job file: what stops it, and what was filled in or ignored."""
 
-    problems: list[tuple[Location, ConfigProblem]] = field(default_factory=list)
+    problems: dict[tuple[Location, ConfigProblem], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def problem(self, location: Location, path: str, message: str, fix: str = "", *, exact: bool = False) -> None:
         """Add a problem; the same one twice counts once. `exact`: name the column too."""
         where = location.exact if exact else str(location)
-        entry = (location, ConfigProblem(path=path, message=message, fix=fix, location=where))
-        if entry not in self.problems:
-            self.problems.append(entry)
+        self.problems[location, ConfigProblem(path=path, message=message, fix=fix, location=where)] = None
 
     def note(self, text: str) -> None:
         """Add a note for the log: one line."""

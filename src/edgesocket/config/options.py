@@ -263,7 +263,7 @@ class _BlockReader:
         parsed = ParsedOptions(self._table.defaults(), {}, block.location)
         for option in self._table.options:
             given = sorted(self._given.get(option.name, ()), key=lambda one: one.entry.order)
-            if given and _is_null(given[-1].entry.node):
+            if given and not given[-1].rest and _is_null(given[-1].entry.node):
                 given = []  # the newest assignment takes every older one away
             if option.kind is Kind.LATER:
                 self._refuse_later(option, given)
@@ -369,7 +369,10 @@ class _BlockReader:
                 entries = {one.rest: node}
             elif isinstance(node, ObjectNode):
                 entries = {key: entry.node for key, entry in node.fields.items()}
-            elif isinstance(node, BrokenNode) or _is_null(node):
+            elif isinstance(node, BrokenNode):
+                continue
+            elif _is_null(node):
+                result.clear()
                 continue
             else:
                 raise convert.Refused(f"needs a block of names and texts, not {describe(node)}", location=node.location)

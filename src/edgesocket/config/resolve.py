@@ -30,8 +30,8 @@ from edgesocket.config.syntax import Array, Expression, Join, Object, Statement,
 
 MAX_DEPTH = 64
 """Values inside values and substitutions behind substitutions, together."""
-MAX_STEPS = 100_000
-"""Assignments looked at for one file: `a = ${a}${a}` fifty times over must end in a message, not in silence."""
+MAX_STEPS = 200_000
+"""Looks at an assignment, for one file: `a = ${a}${a}` fifty times over must end in a message, not in silence."""
 MAX_TEXT = 1 << 20
 """Characters of one joined text, elements of one joined list."""
 
@@ -224,13 +224,13 @@ class Resolver:
 
     def _statement(self, statement: Statement, rest: str) -> Node | None:
         """The value one assignment gives to `rest` below its key. None: undefined, or being worked out right now."""
+        self._steps += 1
         mark = (id(statement), rest)
         if mark in self._memo:
             return self._memo[mark]
         if mark in self._busy:
             self._skipped += 1
             return None
-        self._steps += 1
         if len(self._busy) >= MAX_DEPTH or self._steps > MAX_STEPS:
             return self._endless(statement)
         skipped = self._skipped

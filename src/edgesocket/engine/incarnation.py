@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from edgesocket.checkpoint import effects
@@ -37,11 +37,26 @@ from edgesocket.components.sink import CommitRole, DecidingSink, Sink, SinkConte
 from edgesocket.components.source import OperatorSettlement, RestoredSource, Source, SourceContext
 from edgesocket.components.state import Host, Ownership, StateStore
 from edgesocket.engine.checkpoints import CheckpointRunner
+from edgesocket.engine.performing import ProcedureRun
 from edgesocket.engine.plan import JobPlan
-from edgesocket.errors import BadRecordError, ConfigError, ConfigProblem, EdgeSocketError, FencedError, NotOwnerError
+from edgesocket.errors import (
+    BadRecordError,
+    ConfigError,
+    ConfigProblem,
+    DamagedStateError,
+    EdgeSocketError,
+    FencedError,
+    NotOwnerError,
+)
 
 BEAT_S = 1.0
 """How often an owner shows that it lives."""
+
+LOG_WATCH_S = 1.0
+"""How often an owner looks whether the commit log has moved on without it."""
+
+THOROUGH_LOOK_EVERY = 10
+"""Every so many looks the directory is listed too."""
 
 REPLY_GRACE_S = 5.0
 """How long a graceful stop waits for owed replies to be read."""
@@ -84,7 +99,9 @@ class Incarnation:
         self._sinks: dict[str, Sink] = {}
         self._checkpoints: CheckpointRunner | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
-        self._refreshing: Future[Any] | None = None
+        self._look: ProcedureRun | None = None
+        self._looks = 0
+        self._next_look = 0.0
         self._ended_threads = threading.Event()
         self._keeper: threading.Thread | None = None
         self._stop_requested = False
@@ -312,9 +329,36 @@ class Incarnation:
         while not self._stop_requested:
             self._raise_failure()
             now = self._now()
-            if checkpoints.advance(now):
+            if not self._looking_at_log(now) and checkpoints.advance(now):
                 self._completed_checkpoint(now)
-            self._pump(min(1.0, checkpoints.seconds_until_due(self._now())))
+            self._pump(min(LOG_WATCH_S, checkpoints.seconds_until_due(self._now())))
+
+    def _looking_at_log(self, now: float) -> bool:
+        """Look once a second, between checkpoints, what others appended. Returns whether a look is under way.
+
+        The log is the pump's: a look and a checkpoint never run at the same time.
+        """
+        assert self._source is not None
+        assert self._checkpoints is not None
+        if self._look is None:
+            if self._checkpoints.under_way or now < self._next_look:
+                return False
+            self._looks += 1
+            procedure = refresh(self._log, thorough=self._looks % THOROUGH_LOOK_EVERY == 0)
+            self._look = ProcedureRun(procedure, self._perform, self._store.perform, self._executor, self._source.wake)
+        try:
+            if not self._look.advance(now):
+                return True
+            for placed in self._look.result:
+                if isinstance(placed.entry, Settle):
+                    self._source.settle(_settlement(placed.index, placed.entry))
+        except (FencedError, DamagedStateError):
+            raise
+        except EdgeSocketError as error:
+            self._report(f"the commit log cannot be read: {error}")
+        self._look = None
+        self._next_look = now + LOG_WATCH_S
+        return False
 
     def _pump(self, timeout_s: float) -> int:
         """Move what is queued to the sinks. Returns how many records."""
@@ -346,9 +390,11 @@ class Incarnation:
         while self._now() < deadline:
             self._raise_failure()
             now = self._now()
-            if drained and not final:
+            if drained and not final and self._look is None:
                 final = checkpoints.begin_final(now)
-            if checkpoints.under_way and checkpoints.advance(now):
+            if self._look is not None:
+                self._looking_at_log(now)
+            elif checkpoints.under_way and checkpoints.advance(now):
                 self._completed_checkpoint(now)
                 if final:
                     return True
@@ -438,14 +484,11 @@ class Incarnation:
     # ---- the keeper ----------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        rounds = 0
         while not self._ended_threads.wait(BEAT_S):
-            rounds += 1
             try:
                 if not self._still_owner():
                     raise FencedError(f"could not beat for {self._plan.lease_ms} ms: another process may own the job")
                 self._beat()
-                self._watch_log(thorough=rounds % 10 == 0)
                 assert self._source is not None
                 self._source.tick()
                 self._publish_status(self.status())
@@ -460,22 +503,6 @@ class Incarnation:
             raise
         except EdgeSocketError as error:
             self._report(f"no sign of life could be shown: {error}")
-
-    def _watch_log(self, *, thorough: bool) -> None:
-        """Look on the store thread what others appended; one look at a time, so a slow store costs nothing."""
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._executor.submit(self._look_at_log, thorough)
-
-    def _look_at_log(self, thorough: bool) -> None:
-        try:
-            for placed in self._drive(refresh(self._log, thorough=thorough)):
-                if isinstance(placed.entry, Settle):
-                    assert self._source is not None
-                    self._source.settle(_settlement(placed.index, placed.entry))
-        except FencedError as error:
-            self._fail(error)
-        except EdgeSocketError as error:
-            self._report(f"the commit log cannot be read: {error}")
 
     def _still_owner(self) -> bool:
         return not self._fenced and not self._owner.is_overdue(self._now())

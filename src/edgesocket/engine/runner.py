@@ -85,7 +85,13 @@ class JobRunner:
 
     def _run_once(self) -> bool:
         incarnation = Incarnation(
-            self._plan, self._open_store(), self._make_owner(), self._host, self._report, self._publish_status, self._now
+            self._plan,
+            self._open_store(),
+            self._make_owner(),
+            self._host,
+            self._report,
+            self._publish_status,
+            self._now,
         )
         incarnation.on_checkpoint(self._budget.checkpoint_completed)
         self._incarnation = incarnation

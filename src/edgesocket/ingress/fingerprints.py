@@ -29,8 +29,12 @@ from edgesocket.records import RecordBlock
 FINGERPRINT_RECORDS = 65_536
 """How many of the newest records are remembered."""
 
-PINNED_BYTES = 48 * 1024 * 1024
+PINNED_BYTES = 32 * 1024 * 1024
 """How many bytes of not yet hashed payload buffers the memory may keep alive."""
+
+LONG_PAYLOAD_BYTES = 512
+"""Blocks whose payloads are this long on average are hashed at the next chance, while a cache still holds them:
+keeping the newest 65,536 of them would cost more in memory traffic than hashing them does."""
 
 DIGEST_BYTES = 16
 
@@ -48,7 +52,7 @@ def fingerprint_builder() -> xxh3_128:
 class Segment:
     """Records that came together: their ids, and either their payloads or their fingerprints."""
 
-    __slots__ = ("_block", "_digests", "count", "id_runs", "pinned_bytes")
+    __slots__ = ("_block", "_digests", "count", "id_runs", "long", "pinned_bytes")
 
     def __init__(self, runs: list[IdRange], count: int, block: RecordBlock | None, digests: bytes | None) -> None:
         self.id_runs = runs
@@ -56,6 +60,7 @@ class Segment:
         self._block = block
         self._digests = digests
         self.pinned_bytes = 0 if block is None else block.pinned_bytes
+        self.long = block is not None and block.payload_bytes >= count * LONG_PAYLOAD_BYTES
 
     def digests(self) -> bytes:
         """`count` fingerprints of 16 bytes in record order. Safe to call from a second thread."""
@@ -63,7 +68,7 @@ class Segment:
         if known is None:
             block = self._block
             assert block is not None
-            known = b"".join(map(xxh3_128_digest, block.payloads()))
+            known = b"".join(map(xxh3_128_digest, block.payload_views()))
             self._digests = known
             self._block = None
         return known
@@ -101,6 +106,7 @@ class FingerprintMemory:
         self._records = 0
         self._pinned = 0
         self._unhashed: deque[Segment] = deque()
+        self._hash_soon: list[Segment] = []
         self._index: dict[int, list[bytes]] = {}
         self._not_indexed: deque[Segment] = deque()
 
@@ -115,7 +121,9 @@ class FingerprintMemory:
         self._segments.append(segment)
         self._not_indexed.append(segment)
         self._records += segment.count
-        if segment.pinned_bytes:
+        if segment.long:
+            self._hash_soon.append(segment)
+        elif segment.pinned_bytes:
             self._pinned += segment.pinned_bytes
             self._unhashed.append(segment)
         while self._records - self._segments[0].count >= self._limit:
@@ -141,7 +149,7 @@ class FingerprintMemory:
 
         The caller calls `digests()` on each, off the receiver's path and without the lock; that lets go of them.
         """
-        released: list[Segment] = []
+        released, self._hash_soon = self._hash_soon, []
         while self._pinned > self._pinned_limit and self._unhashed:
             segment = self._unhashed.popleft()
             self._pinned -= segment.pinned_bytes
@@ -198,6 +206,7 @@ class FingerprintMemory:
         pairs = list(records)
         self._segments.clear()
         self._unhashed.clear()
+        self._hash_soon.clear()
         self._not_indexed.clear()
         self._index.clear()
         self._records = self._pinned = 0

@@ -220,6 +220,11 @@ class Ledger:
         return self._segments(id_, id_)[0][0]
 
     @property
+    def highest_known(self) -> int:
+        """No id above this one was ever offered or settled."""
+        return max(self.highest_offered, self._settled.highest or 0)
+
+    @property
     def ack_number(self) -> int:
         """The watermark that a reply may promise now."""
         blockers = [
@@ -326,7 +331,7 @@ class Ledger:
 
     def accept(self, first: int, last: int) -> None:
         """A record of each id of `first..last` was queued."""
-        if first > self.highest_offered:
+        if first > self.highest_known:
             self._offered(first, last)
             self._received.add(first, last)
         else:
@@ -475,8 +480,10 @@ class Ledger:
         return IdRanges(self._never_offered(first, watermark))
 
     def _watermark_once_complete(self) -> int:
-        base = max(self.watermark, self.floor or 0)
-        limit = self._solid_end(base) if self.gap_rule is GapRule.HOLD else max(base, self.highest_offered)
+        if self.floor is None:
+            return self.watermark
+        base = max(self.watermark, self.floor)
+        limit = self._solid_end(base if self.gap_rule is GapRule.HOLD else max(base, self.highest_offered))
         for ids in (self._received, self._held_here, self._held_earlier, self._lost):
             blocker = ids.first_at_or_above(base + 1)
             if blocker is not None:

@@ -161,7 +161,7 @@ class IngressService:
 
     def offer_block(self, block: RecordBlock, replies: ReplySink) -> RecordBlock | None:
         """Admit the leading records of a block. Returns those at the mark (not answered yet), None if all are in."""
-        if self._raw_blocks and block.first_id > self.ledger.highest_offered and block.rising:
+        if self._raw_blocks and block.first_id > self.ledger.highest_known and block.rising:
             taken = 0 if self.ledger.overloaded else self.queue.takes_of(block)
             if taken:
                 self._accept_block(block.part(0, taken))
@@ -315,7 +315,9 @@ class IngressService:
         """Checkpoint step 1."""
         # A note that grew after this cut would carry ids that the cut does not know under a number that it does.
         self._sealed_notes = len(self._notes)
-        return IngressCut(self.ledger.cut(), self.queue.image(), self.fingerprints.image(), self._sequence, self.settled_through)
+        return IngressCut(
+            self.ledger.cut(), self.queue.image(), self.fingerprints.image(), self._sequence, self.settled_through
+        )
 
     def settle(self, first: int, last: int, log_index: int) -> int:
         """The operator settled `first..last` by commit log entry `log_index`. Returns how many records were dropped."""

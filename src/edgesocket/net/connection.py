@@ -110,13 +110,14 @@ class Connection:
             self._send_owed()
             self._answer(self._session.resume())
             self._stream()
-            self._session.received_eof()
             self._catch_up(reading=False)
             return Ending(DisconnectReason.PEER_CLOSED)
         except _EndedError as ended:
             if ended.ending.reason is DisconnectReason.STOPPED:
                 self._flush()
             return ended.ending
+        finally:
+            self._session.received_eof()
 
     def _stream(self) -> None:
         """Receive and answer until the peer closes its writing side."""
@@ -200,7 +201,6 @@ class Connection:
             self._tick(now)
 
     def _tick(self, now: float) -> None:
-        self._control.check_may_send()
         self._housekeeping(now)
         unsent, unacknowledged = socket_options.outgoing(self._sock)
         window_closed = unsent > 0 and unacknowledged == 0

@@ -59,12 +59,16 @@ class Control:
             if self.stopping:
                 self._shut_down(socket.SHUT_RDWR if self.aborted else socket.SHUT_RD)
 
-    def detach_and_close(self) -> None:
-        """Close the attached connection: with a RST when silenced, so that nothing the kernel still holds goes out."""
+    def detach_and_close(self, reset: bool) -> None:
+        """Close the attached connection.
+
+        Args:
+            reset: throw away what the kernel still holds for the peer. Always so when silenced.
+        """
         with self._lock:
             sock, self._attached = self._attached, None
             if sock is not None:
-                if self.aborted:
+                if reset or self.aborted:
                     socket_options.reset_on_close(sock)
                 sock.close()
 

@@ -17,7 +17,7 @@ class Counters:
         peers_dropped: peers that had to make room for a newer one.
         peers_left: peers that hung up before they were elected.
         peers_rejected: peers answered REJECTED.
-        received_bytes: from elected collectors, behind the first line.
+        received_bytes: from elected collectors, since their election.
         sent_bytes: to elected collectors.
     """
 

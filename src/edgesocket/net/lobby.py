@@ -18,7 +18,6 @@ import socket
 import time
 from collections.abc import Callable
 
-from edgesocket.errors import LocalProtocolError
 from edgesocket.net import socket_options
 from edgesocket.net.control import Control
 from edgesocket.net.counters import Counters
@@ -26,15 +25,15 @@ from edgesocket.net.departures import Departures
 from edgesocket.net.events import AuthenticationFailed, NetEvent, PeerDropped, PeerRejected, PeerTimedOut
 from edgesocket.net.options import ListenOptions
 from edgesocket.net.waiting_peers import WaitingPeers
-from edgesocket.protocol.grammar import LF, MAX_AUTH_LINE_BYTES
 from edgesocket.protocol.replies import AUTH_FAILED, REJECTED, Reply
 from edgesocket.protocol.session import Authenticated, AuthRefused, ServerSession
 
-_FIRST_READ_BYTES = MAX_AUTH_LINE_BYTES + len(b"\r\n") + 1
-"""As much as is needed to tell that a first line is too long; more is never read before it is complete."""
+AUTHENTICATED = Authenticated()
+AUTH_REFUSED = AuthRefused()
 
 _ACCEPTS_A_ROUND = 64
 _SWEEP_MS = 50
+_LISTENER_BROKEN = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -49,14 +48,13 @@ class Standing(enum.Enum):
 class Peer:
     """A connection in the lobby. Compared and hashed by identity; its text never shows what it sent."""
 
-    __slots__ = ("address", "first_bytes", "name", "session", "sock")
+    __slots__ = ("address", "name", "session", "sock")
 
-    def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def __init__(self, sock: socket.socket, address: tuple[str, int], session: ServerSession) -> None:
         self.sock = sock
         self.address = address[0]
         self.name = f"{address[0]}:{address[1]}"
-        self.first_bytes = bytearray()
-        self.session: ServerSession | None = None
+        self.session = session
 
 
 class Lobby:
@@ -190,12 +188,13 @@ class Lobby:
             except ConnectionAbortedError:
                 continue  # it left while it was in the backlog
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
+                if error.errno in _LISTENER_BROKEN:
                     raise
-                self._make_room()
-                return None
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    self._make_room()
+                return None  # the rest is about that one connection
             self._counters.connections += 1
-            return Peer(sock, address)
+            return Peer(sock, address, self._new_session())
 
     def _make_room(self) -> None:
         """Out of descriptors: let the longest waiting peer go, or pause, as the backlog stays readable meanwhile."""
@@ -207,46 +206,29 @@ class Lobby:
 
     def _hear(self, peer: Peer) -> Standing:
         """Take what a peer has sent and act on it: refuse it, let it go, or take it out of the lobby as elected."""
+        room = peer.session.writable()
         try:
-            data = peer.sock.recv(_FIRST_READ_BYTES, socket.MSG_DONTWAIT)
+            count = peer.sock.recv_into(room, 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return Standing.WAITING
         except OSError:
-            data = b""
-        right = self._judge(peer, data) if data else None
-        if data and right is None:
+            count = 0
+        verdict = peer.session.received(count) if count else []
+        if count and not verdict:
             return Standing.WAITING
-        if right is False:
+        if AUTH_REFUSED in verdict:
             self._refuse(peer)
             return Standing.GONE
-        if not data or self._is_dead(peer, data):
+        if not count or self._is_dead(peer, bytes(room[:count])):
             self._counters.peers_left += 1
             self._close(peer)
             return Standing.GONE
+        assert AUTHENTICATED in verdict
         self._forget(peer)
         return Standing.ELECTED
 
-    def _judge(self, peer: Peer, data: bytes) -> bool | None:
-        """Whether the first line is right; None while it is not complete.
-
-        A session is made for a line, not for a connection: until the line is there a peer costs a few bytes.
-        """
-        if peer.session is None:
-            peer.first_bytes += data
-            if LF not in data and len(peer.first_bytes) < _FIRST_READ_BYTES:
-                return None
-            data = bytes(peer.first_bytes)
-            peer.first_bytes.clear()
-            peer.session = self._new_session()
-        for event in _feed(peer.session, data):
-            if isinstance(event, Authenticated):
-                return True
-            if isinstance(event, AuthRefused):
-                return False
-            raise LocalProtocolError(f"{type(event).__name__} before authentication")
-        return None
-
     def _is_dead(self, peer: Peer, data: bytes) -> bool:
+        """Whether nobody would get the answers. `data` is what came last, the end of the first line in it."""
         if socket_options.has_reset(peer.sock):
             return True
         if not socket_options.has_hung_up(peer.sock):
@@ -294,15 +276,3 @@ class Lobby:
         if self._by_fd.pop(peer.sock.fileno(), None) is not None:
             self._poller.unregister(peer.sock)
         self._waiting.remove(peer)
-
-
-def _feed(session: ServerSession, data: bytes) -> list[object]:
-    """Hand bytes that were received elsewhere to a session."""
-    events: list[object] = []
-    while data:
-        room = session.writable()
-        count = min(len(room), len(data))
-        room[:count] = data[:count]
-        events += session.received(count)
-        data = data[count:]
-    return events

@@ -37,7 +37,7 @@ class ListenOptions:
     port: int
     job: str = ""
     host: str = "0.0.0.0"
-    backlog: int = 128
+    backlog: int = 1024
     max_retries: int = 3
     reconnect_interval_ms: int = 1000
     accept_timeout_ms: int = 1000

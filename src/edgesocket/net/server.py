@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from edgesocket.errors import ListenerError
 from edgesocket.net import listener as binding
 from edgesocket.net import socket_options
 from edgesocket.net.connection import Connection, Ending
@@ -43,6 +42,7 @@ from edgesocket.protocol.session import ServerSession
 DEFAULT_GRACE_S = 5.0
 _HANDLER_MARGIN_S = 1.0
 _LOCK_REFRESH_S = 3600.0
+_LOST = frozenset({DisconnectReason.REPLIES_NOT_READ, DisconnectReason.NO_SIGN_OF_LIFE})
 
 
 class ServerState(enum.StrEnum):
@@ -121,12 +121,14 @@ class IngressServer:
         """End gracefully and wait for it: close the port, read no more, send what is owed for at most `grace_s`.
 
         Whole lines already received are answered; a line that has not ended is dropped unanswered. A handler that does
-        not come back in time, or a receiver that does not end, is aborted.
+        not come back in time, or a receiver that does not end, is aborted. Called by the handler it only asks.
 
         Returns:
             Whether the receiver has ended.
         """
         self._control.stop(grace_s)
+        if self._thread is threading.current_thread():
+            return False
         if self.join(grace_s + _HANDLER_MARGIN_S):
             return True
         self._control.abort()
@@ -226,12 +228,12 @@ class IngressServer:
         finally:
             self._connection = None
             self._collector = ""
-            self._control.detach_and_close()
+            # Nobody will ever read what the kernel holds for such a peer.
+            self._control.detach_and_close(reset=ending.reason in _LOST)
             if started:
                 self._say_ended(peer.name, ending, before)
 
     def _connect(self, peer: Peer) -> Connection:
-        assert peer.session is not None
         try:
             socket_options.tune(peer.sock, self._options)
         except OSError:
@@ -313,6 +315,3 @@ class IngressServer:
             self._lock.release()
         self._control.wake.close()
         self._set_state(state)
-
-
-__all__ = ["DEFAULT_GRACE_S", "IngressServer", "ListenerError", "ServerState"]

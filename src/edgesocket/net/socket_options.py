@@ -25,6 +25,8 @@ def tune(sock: socket.socket, options: ListenOptions) -> None:
     Buffer sizes are left alone on purpose: asking for one turns the kernel's autotuning off.
     """
     sock.setblocking(True)
+    seconds, millis = divmod(options.tick_ms, 1000)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", seconds, millis * 1000))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     # macOS calls the idle time TCP_KEEPALIVE.
@@ -33,8 +35,6 @@ def tune(sock: socket.socket, options: ListenOptions) -> None:
     _set_if_known(sock, "TCP_KEEPINTVL", options.keepalive_interval_s)
     _set_if_known(sock, "TCP_KEEPCNT", options.keepalive_probes)
     set_user_timeout(sock, options.user_timeout_ms)
-    seconds, millis = divmod(options.tick_ms, 1000)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", seconds, millis * 1000))
 
 
 def set_user_timeout(sock: socket.socket, timeout_ms: int) -> None:
@@ -44,7 +44,10 @@ def set_user_timeout(sock: socket.socket, timeout_ms: int) -> None:
 
 def reset_on_close(sock: socket.socket) -> None:
     """Make close() throw away what the kernel still holds, with a RST in place of the usual goodbye."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+    except OSError:
+        pass  # the connection is gone, and what the kernel held with it
 
 
 def outgoing(sock: socket.socket) -> tuple[int, int]:
@@ -70,11 +73,13 @@ def has_hung_up(sock: socket.socket) -> bool:
 
 
 def unread(sock: socket.socket) -> bytes | None:
-    """The next byte without taking it: b"" at the end of the stream, None where nothing is there yet."""
+    """The next byte without taking it: b"" where none can come any more, None where nothing is there yet."""
     try:
         return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return None
+    except OSError:
+        return b""
 
 
 def _poll_now(sock: socket.socket, interest: int) -> int:

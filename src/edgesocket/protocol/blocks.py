@@ -10,7 +10,7 @@ Theory of operation. There are two readings of a chunk, and they are one functio
 
 How a chunk is read depends on its looks:
 
-1. few lines in few bytes (stop-and-wait, small windows): split it;
+1. few lines in few bytes (stop-and-wait, small windows): exactly;
 2. else find the line feeds, by search where lines are long, by comparison where they are short, and then
    a. verify runs of consecutive ids against constants and a table (`consecutive_count`);
    b. where that has ended too often, read every id as a number (`read_ids`) and cut the chunk at the lines that are
@@ -27,14 +27,14 @@ import numpy as np
 
 from edgesocket.protocol.chunks import Chunk
 from edgesocket.protocol.commands import parse_batch_id
-from edgesocket.protocol.exact import LineEvent, LineRules, consecutive_records, exact_events, split_lines
+from edgesocket.protocol.exact import LineEvent, LineRules, exact_events, split_lines
 from edgesocket.protocol.grammar import BATCH_PREFIX, CR
 from edgesocket.protocol.headers import LONGEST_HEADER, HeaderLayout, consecutive_count, layout_of, read_ids
 from edgesocket.protocol.line_ends import LineEndFinder
 from edgesocket.records import IdArray, Offsets, RecordBlock
 
-FEW_LINES = 48
-"""Up to this many lines splitting is faster than columns."""
+FEW_LINES = 32
+"""Up to this many lines the exact reading is faster than columns."""
 
 SMALL_BYTES = 64 * 1024
 """A smaller chunk is copied before blocks point into it, so that it does not keep a whole receive buffer busy."""
@@ -79,20 +79,12 @@ class BlockParser:
         if size <= SMALL_BYTES:
             raw = chunk.data[chunk.start : chunk.end].tobytes()
             if _has_few_lines(raw):
-                return self._parse_few(raw)
+                return exact_events(split_lines(raw), self._rules)
             chunk = Chunk.of(raw)
         columns = _Columns(chunk, self._finder.find(chunk), self._rules)
         columns.read(RUN_TRIES if self._consecutive else 0)
         self._consecutive = columns.consecutive
         return columns.events
-
-    def _parse_few(self, raw: bytes) -> list[LineEvent]:
-        lines = split_lines(raw)
-        if len(lines) > 1:
-            block = consecutive_records(lines, self._rules)
-            if block is not None:
-                return [block]
-        return exact_events(lines, self._rules)
 
 
 def _has_few_lines(raw: bytes) -> bool:
@@ -109,7 +101,7 @@ class _Columns:
         consecutive: whether the next chunk is worth being tried as runs of consecutive ids.
     """
 
-    __slots__ = ("_data", "_end", "_ends", "_line_feeds", "_next", "_patience", "_rules", "_starts", "consecutive", "events")
+    __slots__ = ("_data", "_ends", "_line_feeds", "_next", "_patience", "_rules", "_starts", "consecutive", "events")
 
     def __init__(self, chunk: Chunk, line_feeds: Offsets, rules: LineRules) -> None:
         self._data = chunk.data
@@ -166,7 +158,7 @@ class _Columns:
             count = stretch
             odd = odd[: np.searchsorted(odd, stretch)]
         leaps = ids[1:count] != ids[: count - 1] + 1
-        self.consecutive = len(odd) < RUN_TRIES and np.count_nonzero(leaps) < 2 * RUN_TRIES
+        self.consecutive = len(odd) < RUN_TRIES and int(np.count_nonzero(leaps)) < 2 * RUN_TRIES
         if len(odd) * MIN_RUN_LINES <= count:
             first = 0
             for last in [*odd.tolist(), count]:
@@ -226,7 +218,7 @@ class _Columns:
     def _not_utf8(self, start: int, end: int) -> list[int]:
         """The first `MAX_BAD_LINES` + 1 lines in the bytes `start..end-1` that are not UTF-8."""
         bad: list[int] = []
-        text = memoryview(self._data)
+        text = self._data.data
         while start < end and len(bad) <= MAX_BAD_LINES:
             last = min(int(self._line_feeds.searchsorted(start + UTF8_PIECE_BYTES)), len(self._line_feeds) - 1)
             stop = int(self._line_feeds[last]) + 1

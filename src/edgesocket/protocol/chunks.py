@@ -79,7 +79,7 @@ class Buffer:
         # A bytearray can be searched with memchr; numpy's own memory is not touched until it is written.
         self.memory = None if lazy else bytearray(size)
         self.data: Bytes = np.empty(size, np.uint8) if self.memory is None else np.frombuffer(self.memory, np.uint8)
-        self.view = memoryview(self.data if self.memory is None else self.memory)
+        self.view = self.data.data if self.memory is None else memoryview(self.memory)
         self._bare_references = sys.getrefcount(self.data)
 
     @property

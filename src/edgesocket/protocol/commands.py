@@ -45,8 +45,7 @@ Command = Batch | Commit | Invalid
 NOT_A_REQUEST = Invalid(BAD_REQUEST)
 NOT_AN_ID = Invalid(INVALID_PARAM)
 
-_BATCH_ID_AT = len(BATCH_PREFIX)
-_COMMIT_ID_AT = len(COMMIT_PREFIX)
+BATCH_WORD = BATCH_PREFIX.removesuffix(b":")
 
 
 def parse_batch_id(digits: bytes) -> int | None:
@@ -64,25 +63,17 @@ def parse_batch_id(digits: bytes) -> int | None:
     return value if 0 < value <= MAX_BATCH_ID else None
 
 
-def split_batch(line: bytes) -> tuple[int, int] | Invalid:
-    """Read a line that begins with `BATCH_PREFIX`: its id and where its payload begins, or what is wrong with it."""
-    colon = line.find(b":", _BATCH_ID_AT)
-    if colon < 0:
-        return NOT_A_REQUEST
-    batch_id = parse_batch_id(line[_BATCH_ID_AT:colon])
-    return NOT_AN_ID if batch_id is None else (batch_id, colon + 1)
-
-
 def parse_line(line: bytes) -> Command:
     """Read one request line, without its line end, as it stands after authentication.
 
     A second `__AUTH__` is no request any more: BAD_REQUEST.
     """
-    if line.startswith(BATCH_PREFIX):
-        parts = split_batch(line)
-        return parts if isinstance(parts, Invalid) else Batch(parts[0], line[parts[1] :])
+    parts = line.split(b":", 2)
+    if parts[0] == BATCH_WORD and len(parts) == 3:
+        batch_id = parse_batch_id(parts[1])
+        return NOT_AN_ID if batch_id is None else Batch(batch_id, parts[2])
     if line.startswith(COMMIT_PREFIX):
-        batch_id = parse_batch_id(line[_COMMIT_ID_AT:])
+        batch_id = parse_batch_id(line[len(COMMIT_PREFIX) :])
         return NOT_AN_ID if batch_id is None else Commit(batch_id)
     return NOT_A_REQUEST
 

@@ -97,7 +97,7 @@ class HeaderLayout:
     @property
     def highest_id(self) -> int:
         """The highest id that can be written with this many digits."""
-        return min(10**self.digits - 1, MAX_BATCH_ID)
+        return min(int(10**self.digits) - 1, MAX_BATCH_ID)
 
     def words_of(self, batch_id: int) -> Words:
         """The window of the header of `batch_id`, bytes before the line being zero."""

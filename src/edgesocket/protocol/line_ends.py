@@ -58,12 +58,12 @@ class LineEndFinder:
         np.equal(data[start:end], LF, out=flags[:size])
         flags[size : word_count << 3] = False
         words = flags[: word_count << 3].view("<u8")
-        places = np.not_equal(words, 0, out=self._words[:word_count]).nonzero()[0]
+        places: Offsets = np.not_equal(words, 0, out=self._words[:word_count]).nonzero()[0]
         marks = words.take(places)
         marks *= _PLACE
         marks >>= _HIGHEST_BYTE
         if len(marks) and np.maximum.reduce(marks) > _MOST:
-            return flags[:size].nonzero()[0] + start
+            return np.flatnonzero(flags[:size]) + start
         places <<= 3
         places += marks.view(np.int64)
         places += start - _MARK

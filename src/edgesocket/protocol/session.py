@@ -43,7 +43,7 @@ class ServerSession:
         state: where the conversation stands.
     """
 
-    __slots__ = ("_accepts_token", "_first_line", "_held_back", "_pool", "_requests", "_rules", "state")
+    __slots__ = ("_accepts_token", "_first_line", "_held_back", "_pool", "_requests", "_rules", "_scratch", "state")
 
     def __init__(
         self,
@@ -63,8 +63,9 @@ class ServerSession:
         self._accepts_token = accepts_token
         self._pool = pool
         self._rules = LineRules(max_line_bytes, check_utf8)
-        self._first_line = _FirstLine()
-        self._held_back = b""
+        self._scratch = memoryview(bytearray(MAX_AUTH_LINE_BYTES))
+        self._first_line = bytearray()
+        self._held_back = bytearray()
         self._requests: _Requests | None = None
         self.state = SessionState.AWAITING_AUTH
 
@@ -72,7 +73,7 @@ class ServerSession:
         """Memory to receive the next bytes into, never empty. Valid until the next call of any method."""
         if self._requests is not None:
             return self._requests.receiver.writable()
-        return self._first_line.writable()
+        return self._scratch
 
     def received(self, byte_count: int) -> list[ServerEvent]:
         """`byte_count` bytes have arrived in `writable()`; returns what they completed, in line order.
@@ -81,8 +82,10 @@ class ServerSession:
         """
         if self._requests is not None:  # STREAMING stays STREAMING, thousands of times a second
             return self._requests.received(byte_count)
+        if not byte_count:
+            return []
         action = self._next(SessionInput.BYTES)
-        data = bytes(self._first_line.writable()[:byte_count])
+        data = bytes(self._scratch[:byte_count])
         if action is SessionAction.HOLD_BACK:
             self._held_back += data
         elif action is SessionAction.READ_FIRST_LINE:
@@ -97,25 +100,46 @@ class ServerSession:
         """
         self._next(SessionInput.RESUMED)
         self._requests = _Requests(self._pool, self._rules)
-        rest, self._held_back = self._held_back, b""
         events: list[ServerEvent] = []
-        while rest:
+        while self._held_back:
             room = self._requests.receiver.writable()
-            piece, rest = rest[: len(room)], rest[len(room) :]
-            room[: len(piece)] = piece
-            events += self._requests.received(len(piece))
+            count = min(len(room), len(self._held_back))
+            room[:count] = self._held_back[:count]
+            del self._held_back[:count]
+            events += self._requests.received(count)
         return events
 
     def received_eof(self) -> None:
         """The peer has sent its last byte, or the connection is given up: CLOSED, memory is given back."""
         self._next(SessionInput.ENDED)
-        self._held_back = b""
+        self._held_back.clear()
         if self._requests is not None:
             self._requests.receiver.close()
             self._requests = None
 
     def _read_first_line(self, data: bytes) -> list[ServerEvent]:
-        first_line, end, rest = data.partition(b"\n") ...
+        piece, line_feed, rest = data.partition(b"\n")
+        self._first_line += piece
+        if not line_feed and not exceeds(len(self._first_line), self._first_line[-1], MAX_AUTH_LINE_BYTES):
+            return []
+        line = bytes(self._first_line).removesuffix(b"\r")
+        self._first_line.clear()
+        if not self._is_accepted(line):
+            self._next(SessionInput.TOKEN_REFUSED)
+            return [AuthRefused()]
+        self._next(SessionInput.TOKEN_ACCEPTED)
+        self._held_back += rest
+        return [Authenticated()]
+
+    def _is_accepted(self, line: bytes) -> bool:
+        if len(line) > MAX_AUTH_LINE_BYTES or not line.startswith(AUTH_PREFIX) or not is_utf8(line):
+            return False
+        return self._accepts_token(line[len(AUTH_PREFIX) :])
+
+    def _next(self, event: SessionInput) -> SessionAction:
+        self.state, action = transition(TRANSITIONS, self.state, event)
+        return action
+
 
 class _Requests:
     """Reads everything after the first line."""

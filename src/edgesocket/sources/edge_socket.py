@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgesocket.checkpoint.arrival_log import Change, EventKind
-from edgesocket.compression import Compression
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
-from edgesocket.ingress.admission import PacketCodec, RawCodec
-from edgesocket.ingress.ledger import GapRule, Ledger
+from edgesocket.compression import Compression
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import StoreError
+from edgesocket.ingress.admission import PacketCodec, RawCodec
+from edgesocket.ingress.ledger import GapRule, Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, NoteKind, RepeatedId
 from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed

@@ -37,7 +37,7 @@ def encode_cut(cut: IngressCut) -> SourceCut:
         "arrival_sequence": cut.arrival_sequence,
     }
 
-    def encode() -> dict[str, list[bytes]]:
+    def encode() -> dict[str, list[bytes | memoryview]]:
         return {QUEUE: encode_blocks(cut.queue.blocks), FINGERPRINTS: [cut.fingerprints.encode()]}
 
     return SourceCut(state, encode, cut.settled_through)
@@ -95,8 +95,10 @@ def _restore_state(
     for first, last in missing:
         service.ledger.mark_lost(first, last)
     if missing:
-        report(f"{sum(last - first + 1 for first, last in missing)} queued records are in no readable blob: they are "
-               f"lost here and answer RESEND")
+        report(
+            f"{sum(last - first + 1 for first, last in missing)} queued records are in no readable blob: they are "
+            f"lost here and answer RESEND"
+        )
     head = queued["head"] + sum(last - first + 1 for first, last in runs) - sum(block.count for block in blocks)
     service.queue.restore(blocks, head, queued["generation"] + bool(missing))
     try:

@@ -218,8 +218,9 @@ class ScriptedIngress:
         """
         # Each step has a deadline of its own; this one only guards against a script without end.
         self._thread.join(60)
-        if self._problem is not None:
-            raise self._problem
+        problem, self._problem = self._problem, None  # told once
+        if problem is not None:
+            raise problem
         if self._thread.is_alive():
             raise ScriptError("the script does not end")
 
@@ -232,6 +233,8 @@ class ScriptedIngress:
     ) -> None:
         if kind is None:
             self.finish()
+        elif error is not None and self._problem is not None:
+            error.add_note(f"the script: {self._problem}")
         self._listener.close()
 
     def _play(self) -> None:

@@ -9,7 +9,18 @@ from edgesocket.collector.pacing import PollPace, ReconnectPace, retry_wait_s
 
 def test_reconnects_wait_anywhere_below_a_doubling_ceiling() -> None:
     highest = ReconnectPace(0.2, 30.0, lambda: 1.0)
-    assert [round(highest.next_wait_s(), 6) for _ in range(10)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+    assert [round(highest.next_wait_s(), 6) for _ in range(10)] == [
+        0.2,
+        0.4,
+        0.8,
+        1.6,
+        3.2,
+        6.4,
+        12.8,
+        25.6,
+        30.0,
+        30.0,
+    ]
     lowest = ReconnectPace(0.2, 30.0, lambda: 0.0)
     assert [lowest.next_wait_s() for _ in range(3)] == [0.0, 0.0, 0.0]
     numbers = iter([0.5, 0.25])

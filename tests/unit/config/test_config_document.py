@@ -126,6 +126,7 @@ class TestIncludes:
             ('include required(classpath("x"))', "include classpath(...) is not supported"),
             ('include file("x"', "a ) is missing after the included file's name"),
             ("include required(x)", "include needs the file's name in quotes"),
+            ('include "x" a = 1', "a comma or a new line is missing here"),
         ],
     )
     def test_other_forms_are_refused(self, text: str, problem: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from config_helpers import fixes, syntax_problems, values
+from config_helpers import SOURCE, fixes, syntax_problems, values
 
 
 class TestKeys:
@@ -193,9 +193,11 @@ class TestForbiddenCharacters:
         ]
 
     def test_a_forgotten_comma_is_thought_of(self) -> None:
-        assert "a comma between two settings" in fixes("a { x = 1 } b = 2")[0]
-        assert "a comma between two settings" in fixes("a = 1 b = 2")[0]
-        assert "comma" not in fixes("a = 1=2")[0]
+        advice = "or a comma between two settings"
+
+        assert fixes(SOURCE + "env { lease_ms = 1 parallelism = 2 }")[0].endswith(advice)
+        assert fixes(SOURCE + "sink { Null { } Console = {} }")[0].endswith(advice)
+        assert not fixes(SOURCE + "env { job.name = 1=2 }")[0].endswith(advice)
 
 
 class TestBrokenStructure:

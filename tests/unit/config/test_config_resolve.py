@@ -74,6 +74,7 @@ class TestSubstitutions:
 
     def test_inside_a_plugin_and_a_list(self) -> None:
         assert values("p = 1\nsink { A { x = ${p}, y = [${p}, ${?none}] } }")["sink"] == [{"A": {"x": 1, "y": [1]}}]
+        assert values("sink { A = ${?none}, B {} }") == {"sink": [{"B": {}}]}
 
     def test_without_a_value_names_line_and_setting(self) -> None:
         assert syntax_problems("env {\n\n  a = ${nope}\n}") == [

@@ -11,7 +11,7 @@ import pytest
 from edgesocket.records import RecordBlock
 from edgesocket.sinks import lines
 from edgesocket.sinks.lines import text_lines
-from edgesocket.testing.sink_contract import listed_block, received_block
+from edgesocket.testing.sink_story import listed_block, received_block
 
 
 def test_a_received_block_is_written_without_separate_payloads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from edgesocket.components.sink import SinkContext
 from edgesocket.errors import ComponentError, ConfigError
 from edgesocket.sinks import staging
 from edgesocket.sinks.local_file import LocalFileSink
-from edgesocket.testing.sink_contract import AWKWARD_PAYLOADS, listed_block, received_block
+from edgesocket.testing.sink_contract import AWKWARD_PAYLOADS
+from edgesocket.testing.sink_story import listed_block, received_block
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 

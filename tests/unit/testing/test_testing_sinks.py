@@ -8,7 +8,7 @@ import pytest
 
 from edgesocket.components.sink import CommitRole, SinkContext
 from edgesocket.errors import ComponentError
-from edgesocket.testing.sink_contract import listed_block
+from edgesocket.testing.sink_story import listed_block
 from edgesocket.testing.sinks import DecidingListSink, GateSink, ListSink, ListStorage
 
 

@@ -1,0 +1,120 @@
+# The whole workflow. `make` alone says what there is.
+#
+# Works with GNU make 3.81 (what macOS has) and a POSIX shell. Everything is installed into $(VENV), nothing elsewhere.
+
+# The oldest supported Python first: what runs on it runs on the newer ones.
+ifndef PYTHON
+PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$p" && break; done)
+endif
+VENV ?= .venv
+ARGS ?=
+OTHER_VERSIONS ?= 3.12 3.13
+
+BIN = $(VENV)/bin
+INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-others test-all lint format bench clean
+
+help:
+	@printf '%s\n' \
+	'' \
+	'  Welcome to EdgeSocket: collectors push lines over TCP, and an ACK means a completed checkpoint covers them.' \
+	'' \
+	'    make run        start here: runs a small job and a collector, and shows what happened' \
+	'    make test       run all tests' \
+	'' \
+	'  For changing it:' \
+	'' \
+	'    make lint       style, types and the import rules' \
+	'    make format     put the style right' \
+	'    make test-all   all tests on every supported Python that is on this machine' \
+	'    make bench      how fast it is here (make bench ARGS=--quick for a first look)' \
+	'    make clean      remove what these commands made, except output, results and state' \
+	'' \
+	'  The first command sets everything up in $(VENV), which takes a minute. All you need is Python 3.11 or newer.' \
+	"  One test, one option: make test ARGS='tests/unit -x'. Another Python: make test PYTHON=python3.13 VENV=.venv-3.13" \
+	''
+
+run: $(VENV)/.run
+	@"$(BIN)/python" examples/quickstart.py $(ARGS)
+
+test: $(VENV)/.test
+	@"$(BIN)/python" -m pytest $(ARGS)
+
+# What is missing is said before the first run, so that the output ends with a test run's own last line.
+test-others:
+	@for version in $(OTHER_VERSIONS); do \
+		sh .ci/find-python "$$version" >/dev/null || echo "Python $$version: skipped, there is none on this machine"; \
+	done; \
+	failed=; \
+	for version in $(OTHER_VERSIONS); do \
+		python=$$(sh .ci/find-python "$$version") || continue; \
+		echo "Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test PYTHON="$$python" VENV="$(VENV)-$$version" || failed="$$failed $$version"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "tests failed on Python$$failed" >&2; exit 1; fi
+
+test-all: test
+	@$(MAKE) --no-print-directory test-others
+
+lint: $(VENV)/.test $(VENV)/.lint
+	"$(BIN)/ruff" check
+	"$(BIN)/ruff" format --check
+	"$(BIN)/mypy"
+	"$(BIN)/mypy" -p bench
+	"$(BIN)/lint-imports"
+
+format: $(VENV)/.lint
+	"$(BIN)/ruff" check --fix
+	"$(BIN)/ruff" format
+
+bench: $(VENV)/.run
+	@"$(BIN)/python" -m bench $(ARGS)
+
+clean:
+	rm -rf "$(VENV)" "$(VENV)"-3.* .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist
+	rm -rf bench/results/build
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- Setting up. A stamp in the environment says what has been installed; a changed pyproject.toml asks for it again.
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "EdgeSocket needs Python 3.11 or newer, and there is none on this machine." >&2; \
+		echo "  Debian, Ubuntu:  sudo apt-get install python3 python3-venv" >&2; \
+		echo "  macOS:           brew install python@3.13, or the installer from python.org" >&2; \
+		echo "or say where it is: make run PYTHON=/path/to/python3" >&2; \
+		exit 69; \
+	fi
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is too old: EdgeSocket needs Python 3.11 or newer." >&2; exit 69; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+		package=$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing $$package: this Python cannot make virtual environments without it."; \
+			apt-get -qq update && \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$$package" >/dev/null; \
+		else \
+			echo "This Python cannot make virtual environments. Debian and Ubuntu keep that in a package of its own:" >&2; \
+			echo "  sudo apt-get install $$package" >&2; \
+			echo "Then run the same make command again." >&2; \
+			exit 69; \
+		fi; }
+	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version), once ..."
+	@"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
+
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@$(INSTALL) --editable '.[engine]'
+	@touch "$@"
+
+# Dependency groups need a pip that knows them.
+$(VENV)/.test: pyproject.toml $(VENV)/.run
+	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --group test
+	@touch "$@"
+
+$(VENV)/.lint: pyproject.toml $(VENV)/.test
+	@$(INSTALL) --group lint
+	@touch "$@"

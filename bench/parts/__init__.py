@@ -1,0 +1,9 @@
+"""The parts of the benchmarks, one file each.
+
+A new part is a module here with a `PART`, and its name in `PARTS`.
+"""
+
+from bench.parts import growth, throughput
+from bench.parts.part import Part
+
+PARTS: dict[str, Part] = {part.name: part for part in (throughput.PART, growth.PART)}

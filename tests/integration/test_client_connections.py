@@ -1,0 +1,406 @@
+"""The client when connections break, replies come in pieces, or the peer is slow."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from edgesocket.collector.client import CollectorClient, Phase
+from edgesocket.collector.options import ClientOptions
+from edgesocket.collector.window import WindowLimits
+from edgesocket.errors import AuthFailedError, ConnectionLostError, RejectedError
+from edgesocket.testing.scripted_ingress import (
+    Conversation,
+    ScriptedIngress,
+    answer,
+    auth,
+    expect,
+    expect_batches,
+    expect_eof,
+    pause,
+    quiet,
+    reply,
+    reset,
+    send,
+)
+
+FAST: dict[str, Any] = {
+    "poll_least_s": 0.02,
+    "poll_most_s": 0.05,
+    "reconnect_least_s": 0.01,
+    "reconnect_most_s": 0.05,
+    "connect_timeout_s": 5.0,
+    "progress_timeout_s": 5.0,
+}
+
+
+def connect(ingress: ScriptedIngress, notices: list[str] | None = None, **options: Any) -> CollectorClient:
+    said = [] if notices is None else notices
+    client = CollectorClient(
+        "127.0.0.1", ingress.port, "secret", ClientOptions(**{**FAST, **options}), on_notice=said.append
+    )
+    client.connect()
+    return client
+
+
+def send_all(client: CollectorClient, last_id: int, payload: bytes = b"x") -> None:
+    for batch_id in range(1, last_id + 1):
+        client.send(batch_id, payload)
+    client.flush()
+    client.close()
+
+
+@pytest.mark.parametrize("cut", range(1, len("QUEUE_FULL:20\n")))
+def test_a_reply_split_at_any_byte_is_one_reply(cut: int) -> None:
+    data = b"QUEUE_FULL:20\n"
+    script = [
+        auth("secret"),
+        expect("__BATCH__:1:x"),
+        send(data[:cut]),
+        pause(0.01),
+        send(data[cut:]),
+        expect("__BATCH__:1:x"),
+        reply("RECEIVED"),
+    ]
+    with ScriptedIngress(script) as ingress:
+        client = connect(ingress)
+        send_all(client, 1)
+    assert (client.counts.received, client.counts.resent) == (1, 1)
+
+
+def test_replies_byte_by_byte_and_with_cr_are_read() -> None:
+    script = [
+        expect("__AUTH__:secret"),
+        send(b"ACK\r\n", 1, 0.001),
+        expect_batches(1, 3),
+        send(b"RECEIVED\r\nDECODE_FAILED\nRECEIVED\n", 1, 0.001),
+    ]
+    with ScriptedIngress(script) as ingress:
+        client = connect(ingress)
+        send_all(client, 3)
+    assert (client.counts.received, client.counts.refused) == (2, 1)
+
+
+@pytest.mark.parametrize("ending", [[], [reset()]], ids=["eof", "rst"])
+@pytest.mark.parametrize("piece", [b"", b"REC", b"RECEIVED"], ids=["nothing", "a part", "all but its end"])
+def test_a_connection_that_ends_inside_a_reply_was_no_reply(ending: list[Any], piece: bytes) -> None:
+    script = [auth("secret"), expect("__BATCH__:1:x"), send(piece), pause(0.02), *ending]
+    again = [auth("secret"), expect("__BATCH__:1:x"), reply("RECEIVED")]
+    with ScriptedIngress(script, again) as ingress:
+        client = connect(ingress)
+        send_all(client, 1)
+    assert client.counts.resent == 1
+
+
+def test_unanswered_batches_go_again_in_order_before_higher_ones() -> None:
+    first = [auth("secret"), expect_batches(1, 4), reply("RECEIVED"), reset()]
+    second = [auth("secret"), expect_batches(2, 5), reply(*["RECEIVED"] * 4), expect_batches(6, 6), reply("RECEIVED")]
+    with ScriptedIngress(first, second) as ingress:
+        notices: list[str] = []
+        client = connect(ingress, notices, limits=WindowLimits(batches=4))
+        send_all(client, 6)
+    assert client.counts.sent == 6
+    assert client.counts.resent in (3, 4)  # 5 may have gone out before the end was noticed
+    assert any("lost the connection" in notice for notice in notices)
+
+
+def test_with_commit_a_new_connection_asks_first_and_sends_only_the_rest() -> None:
+    first = [auth("secret"), expect_batches(1, 3), reply(*["RECEIVED"] * 3), expect("__COMMIT__:3"), reset()]
+    second = [
+        auth("secret"),
+        expect("__COMMIT__:1"),
+        quiet(0.05),
+        reply("ACK:2"),
+        expect("__BATCH__:3:x"),
+        reply("RECEIVED"),
+        expect("__COMMIT__:3"),
+        reply("ACK:3"),
+    ]
+    with ScriptedIngress(first, second) as ingress:
+        client = connect(ingress, commit=True, poll_least_s=0.1)
+        send_all(client, 3)
+    assert (client.counts.confirmed, client.counts.resent, client.counts.received) == (3, 1, 3)
+
+
+@pytest.mark.parametrize("word", ["PENDING", "RESEND", "RETRY", "ACK:0"])
+def test_with_commit_everything_unconfirmed_goes_again_whatever_the_first_poll_says(word: str) -> None:
+    """Also for ids sent on an earlier connection a RETRY does not make the client wait."""
+    first = [auth("secret"), expect_batches(1, 2), reply("RECEIVED"), reset()]
+    second = [
+        auth("secret"),
+        expect("__COMMIT__:1"),
+        reply(word),
+        expect_batches(1, 2),
+        reply(*["RECEIVED"] * 2),
+        expect("__COMMIT__:2"),
+        reply("ACK:2"),
+    ]
+    with ScriptedIngress(first, second) as ingress:
+        client = connect(ingress, commit=True, poll_least_s=0.1)
+        send_all(client, 2)
+    assert client.counts.confirmed == 2
+
+
+def test_with_commit_but_nothing_received_there_is_nothing_to_ask() -> None:
+    first = [auth("secret"), expect_batches(1, 1), reset()]
+    second = [auth("secret"), expect_batches(1, 1), reply("RECEIVED"), expect("__COMMIT__:1"), reply("ACK:1")]
+    with ScriptedIngress(first, second) as ingress:
+        send_all(connect(ingress, commit=True), 1)
+
+
+@pytest.mark.parametrize("line", ["", "ACK", "RECEIVEDX", "received", "PENDING", "\x00", "QUEUE_FULL", "QUEUE_FULL:x"])
+def test_what_is_no_reply_counts_as_not_received_and_is_told_once(line: str) -> None:
+    strange = [auth("secret"), expect("__BATCH__:1:x"), reply(line), expect_eof()]
+    good = [auth("secret"), expect("__BATCH__:1:x"), reply("RECEIVED")]
+    with ScriptedIngress(strange, strange, good) as ingress:
+        notices: list[str] = []
+        client = connect(ingress, notices)
+        send_all(client, 1)
+    assert (client.counts.received, client.counts.resent) == (1, 2)
+    assert sum("told once" in notice for notice in notices) == 1
+
+
+def test_replies_after_one_that_is_none_do_not_count() -> None:
+    strange = [auth("secret"), expect_batches(1, 2), reply("WHAT", "RECEIVED"), expect_eof()]
+    good = [auth("secret"), expect_batches(1, 2), reply("RECEIVED", "RECEIVED")]
+    with ScriptedIngress(strange, good) as ingress:
+        client = connect(ingress)
+        client.try_send(1, b"x")
+        client.try_send(2, b"x")
+        client.flush()
+        client.close()
+    assert client.counts.resent == 2
+
+
+def test_a_reply_nobody_asked_for_ends_the_connection() -> None:
+    with ScriptedIngress([auth("secret"), pause(0.1), reply("RECEIVED"), expect_eof()], [auth("secret")]) as ingress:
+        client = connect(ingress)
+        while client.phase is not Phase.OFFLINE:
+            client.step(1.0)
+        client.connect()
+        client.close()
+
+
+def test_an_endless_line_is_no_reply_and_is_not_kept() -> None:
+    first = [auth("secret"), expect_batches(1, 1), send(b"A" * 1_000_000 + b"\n"), expect_eof()]
+    second = [auth("secret"), expect_batches(1, 1), reply("RECEIVED")]
+    with ScriptedIngress(first, second) as ingress:
+        send_all(connect(ingress), 1)
+
+
+def test_an_ingress_that_drops_every_connection_is_not_flooded() -> None:
+    """Without progress the waits grow although each connection is accepted and authenticated."""
+    drop = [auth("secret"), expect_batches(1, 1)]
+    with ScriptedIngress(*[drop] * 4, [auth("secret"), expect_batches(1, 1), reply("RECEIVED")]) as ingress:
+        client = connect(ingress, reconnect_least_s=0.1, reconnect_most_s=10.0)
+        client._reconnects._random = lambda: 1.0
+        began = time.monotonic()
+        send_all(client, 1)
+        assert time.monotonic() - began > 0.1 + 0.2 + 0.4 + 0.8
+
+
+def test_it_gives_up_after_the_time_without_progress() -> None:
+    with ScriptedIngress(
+        [auth("secret"), expect_batches(1, 1), reply("RECEIVED"), expect_batches(2, 2), expect_eof()]
+    ) as ingress:
+        client = connect(ingress, progress_timeout_s=0.3)
+        client.send(1, b"x")
+        client.flush()
+        client.send(2, b"x")
+        with pytest.raises(ConnectionLostError, match=r"no progress for 0\.3 s: 1 batches are not received"):
+            client.flush()
+        assert client.left == 1
+
+
+def test_it_gives_up_when_the_ingress_does_not_come_back() -> None:
+    with ScriptedIngress([auth("secret"), expect_batches(1, 1)]) as ingress:
+        client = connect(ingress, progress_timeout_s=0.3)
+        client.send(1, b"x")
+        with pytest.raises(ConnectionLostError, match=r"1 batches are not received \(Connection refused\)"):
+            client.flush()
+
+
+def test_waiting_for_confirmation_has_the_same_deadline() -> None:
+    script = [auth("secret"), answer(lambda line: "RECEIVED" if line.startswith(b"__B") else "PENDING")]
+    with ScriptedIngress(script) as ingress:
+        client = connect(ingress, commit=True, progress_timeout_s=0.3)
+        client.send(1, b"x")
+        with pytest.raises(ConnectionLostError, match="1 batches are not confirmed"):
+            client.flush()
+
+
+def test_idle_time_is_not_lack_of_progress() -> None:
+    with ScriptedIngress([auth("secret"), expect_batches(1, 1), reply("RECEIVED")]) as ingress:
+        client = connect(ingress, progress_timeout_s=0.2)
+        time.sleep(0.4)
+        send_all(client, 1)
+
+
+def test_queue_full_for_ever_is_lack_of_progress() -> None:
+    with ScriptedIngress([auth("secret"), answer(lambda _: "QUEUE_FULL:10")]) as ingress:
+        client = connect(ingress, progress_timeout_s=0.3)
+        client.send(1, b"x")
+        with pytest.raises(ConnectionLostError, match="no progress"):
+            client.flush()
+
+
+@pytest.mark.parametrize(("word", "error"), [("AUTH_FAILED", AuthFailedError), ("REJECTED", RejectedError)])
+def test_a_reconnect_that_is_turned_away_ends_the_client(word: str, error: type[Exception]) -> None:
+    first = [auth("secret"), expect_batches(1, 1)]
+    second = [expect("__AUTH__:secret"), reply(word), expect_eof()]
+    with ScriptedIngress(first, second) as ingress:
+        client = connect(ingress)
+        client.send(1, b"x")
+        with pytest.raises(error):
+            client.flush()
+        assert client.left == 1
+
+
+def test_while_idle_a_lost_connection_is_only_made_again_for_the_next_batch() -> None:
+    with ScriptedIngress([auth("secret")], [auth("secret"), expect_batches(1, 1), reply("RECEIVED")]) as ingress:
+        notices: list[str] = []
+        client = connect(ingress, notices)
+        while client.phase is not Phase.OFFLINE:
+            client.step(1.0)
+        client.step(0.1)
+        assert len(ingress.requests) == 1
+        assert notices == []
+        send_all(client, 1)
+
+
+def test_an_ingress_that_accepts_and_stays_silent_is_left() -> None:
+    silent = [expect("__AUTH__:secret"), expect_eof()]
+    with ScriptedIngress(silent) as ingress:
+        notices: list[str] = []
+        with pytest.raises(ConnectionLostError, match="no answer"):
+            connect(ingress, notices, connect_timeout_s=0.2)
+
+
+def test_a_peer_that_reads_slowly_slows_the_sender_and_loses_nothing() -> None:
+    def slowly(talk: Conversation) -> None:
+        for _ in range(20):
+            time.sleep(0.01)
+            talk.write(b"RECEIVED\n" * len([talk.read_line() for _ in range(10)]))
+
+    with ScriptedIngress([auth("secret"), slowly]) as ingress:
+        client = connect(ingress)
+        send_all(client, 200, b"y" * 50_000)
+    assert client.counts.received == 200
+    assert [len(line) for line in ingress.requests[0][1:]] == [
+        len(b"__BATCH__:%d:" % n) + 50_000 for n in range(1, 201)
+    ]
+
+
+def test_no_deadlock_with_a_peer_that_does_not_read_before_its_replies_are_taken() -> None:
+    """It writes far more replies than socket buffers hold, then reads; the client's own batches fill the other way."""
+    batches, size = 120, 30_000
+
+    def stubborn(talk: Conversation) -> None:
+        talk.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        owed = 0
+        for batch_id in range(1, batches + 1):
+            assert (talk.read_line() or b"").startswith(b"__BATCH__:%d:" % batch_id)
+            owed += 1
+            if owed == 60:
+                for _ in range(owed):  # 60 replies, byte by byte, while nothing is read
+                    for byte in b"RECEIVED\n":
+                        talk.write(bytes([byte]))
+                owed = 0
+
+    with ScriptedIngress([auth("secret"), stubborn]) as ingress:
+        client = connect(ingress, limits=WindowLimits(batches=90, payload_bytes=1 << 30))
+        send_all(client, batches, b"z" * size)
+    assert client.counts.received == batches
+
+
+def test_one_batch_of_many_megabytes_goes_through() -> None:
+    one_by_one = [expect_batches(1, 1), reply("RECEIVED"), expect_batches(2, 2), reply("RECEIVED")]
+    with ScriptedIngress([auth("secret"), *one_by_one]) as ingress:
+        client = connect(ingress)
+        send_all(client, 2, b"w" * (8 << 20))
+    assert [len(line) for line in ingress.requests[0][1:]] == [len(b"__BATCH__:1:") + (8 << 20)] * 2
+
+
+def test_no_more_than_the_window_is_on_its_way() -> None:
+    script = [auth("secret"), expect_batches(1, 8), quiet(0.1), reply("RECEIVED"), expect_batches(9, 9), quiet(0.05)]
+    with ScriptedIngress([*script, reply(*["RECEIVED"] * 8), expect_batches(10, 10), reply("RECEIVED")]) as ingress:
+        send_all(connect(ingress, limits=WindowLimits(batches=8)), 10)
+
+
+def test_retained_batches_stop_the_sender_until_they_are_confirmed() -> None:
+    limits = WindowLimits(batches=10, retain_bytes=2 * (256 + 100))
+    script = [
+        auth("secret"),
+        expect_batches(1, 2),
+        reply("RECEIVED", "RECEIVED"),
+        expect("__COMMIT__:2"),
+        quiet(0.1),
+        reply("ACK:1"),
+        expect_batches(3, 3),
+    ]
+    with ScriptedIngress(script) as ingress:
+        client = connect(ingress, commit=True, limits=limits, poll_least_s=0.1)
+        for batch_id in (1, 2, 3):
+            client.send(batch_id, b"x" * 100)
+        ingress.finish()
+        client.close()
+
+
+def test_leaving_the_block_by_an_error_does_not_wait() -> None:
+    with ScriptedIngress([auth("secret"), expect_batches(1, 1), expect_eof()]) as ingress:
+        client = CollectorClient("127.0.0.1", ingress.port, "secret", ClientOptions(**FAST))
+        with pytest.raises(KeyError), client:
+            client.send(1, b"x")
+            raise KeyError
+        assert client.left == 1
+        with pytest.raises(ConnectionLostError, match="closed"):
+            client.send(2, b"x")
+
+
+def test_a_name_with_several_addresses_is_tried_address_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """localhost is often ::1 first, where nothing may listen."""
+    with ScriptedIngress([auth("secret"), expect_batches(1, 1), reply("RECEIVED")]) as ingress:
+        with socket.create_server(("127.0.0.2", 0)) as taken:
+            dead = taken.getsockname()
+        real = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", ingress.port))
+        addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", dead), real]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: list(addresses))
+        send_all(connect(ingress), 1)
+
+
+def test_waiting_can_be_ended_from_outside() -> None:
+    wake_read, wake_write = socket.socketpair()
+    with wake_read, wake_write, ScriptedIngress([expect("__AUTH__:secret"), expect_eof()]) as ingress:
+        client = CollectorClient("127.0.0.1", ingress.port, "secret", ClientOptions(**FAST))
+        threading.Timer(0.05, lambda: wake_write.send(b"!")).start()
+        assert client.connect([wake_read.fileno()]) is False
+        assert client.step(5.0, [wake_read.fileno()]) == {wake_read.fileno()}
+        client.close()
+
+
+def test_flush_can_be_told_how_long() -> None:
+    script = [auth("secret"), answer(lambda line: "RECEIVED" if line.startswith(b"__B") else "PENDING")]
+    with ScriptedIngress(script) as ingress:
+        client = connect(ingress, commit=True)
+        client.send(1, b"x")
+        assert client.flush(2.0, received_only=True)
+        assert not client.flush(0.05)
+        client.close()
+
+
+def test_neither_token_nor_payload_is_in_a_notice() -> None:
+    scripts = [[auth("secret"), expect_batches(1, 1), reply("WHAT"), expect_eof()] for _ in range(2)]
+    with ScriptedIngress(*scripts, [expect("__AUTH__:secret"), reply("AUTH_FAILED")]) as ingress:
+        notices: list[str] = []
+        client = connect(ingress, notices)
+        client.send(1, b"payload")
+        with pytest.raises(AuthFailedError) as caught:
+            client.flush()
+    assert notices
+    for text in [*notices, str(caught.value), repr(client)]:
+        assert "secret" not in text.replace("secret key", "")
+        assert "payload" not in text

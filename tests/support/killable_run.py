@@ -1,0 +1,63 @@
+"""`edgesocket run`, with a SIGKILL built in: `python -m tests.support.killable_run POINT NTH run JOB ...`.
+
+POINT is a fault point of the store (`create.half-written`), of the arrival log (`arrivals.written`), or `before X` /
+`after X` where X is an effect of the checkpoint procedure (`PrepareSinks`); a point of the store may be narrowed by a
+part of the file's name (`create.synced:log/`). The process kills itself with SIGKILL when the point is reached the
+NTH time. Everything else is the real command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from functools import partial
+from typing import Any
+
+from edgesocket.cli import run as run_verb
+from edgesocket.cli.main import main
+from edgesocket.engine.incarnation import Incarnation
+from edgesocket.sources import edge_socket
+from edgesocket.store.arrivals import ArrivalWriter
+from edgesocket.store.local import LocalStore
+
+
+class KillAt:
+    """Kills the process when a point is reached for the nth time."""
+
+    def __init__(self, point: str, nth: int) -> None:
+        self._point, _, self._name = point.partition(":")
+        self._left = nth
+        self._lock = threading.Lock()
+
+    def __call__(self, reached: str) -> None:
+        """A fault point, perhaps followed by a blank and a file's name, was reached."""
+        point, name = (reached, "") if reached.startswith(("before ", "after ")) else reached.split(" ", 1)
+        if point != self._point or self._name not in name:
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def install(fault: KillAt) -> None:
+    """Put the fault into everything that has points."""
+    run_verb._open_store = lambda directory: LocalStore(directory, fault=fault)
+    edge_socket.ArrivalWriter = partial(ArrivalWriter, fault=fault)  # type: ignore[misc]
+    perform = Incarnation._perform
+
+    def perform_with_fault(self: Incarnation, effect: Any) -> Any:
+        name = type(effect).__name__
+        fault(f"before {name}")
+        result = perform(self, effect)
+        fault(f"after {name}")
+        return result
+
+    Incarnation._perform = perform_with_fault  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    install(KillAt(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[3:]))

@@ -1,0 +1,488 @@
+"""Whole job files: what they become, what is filled in, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from config_helpers import KEY, SOURCE, Files, edge_socket, fixes, job, problems
+
+from edgesocket.config.job import load_job
+from edgesocket.config.sinks import ConsoleOptions, LocalFileOptions, NullOptions
+from edgesocket.errors import ConfigError, ExitCode
+
+ENV_LINE = "env { job.mode = STREAMING }\n"
+SINK_LINE = "sink { Console {} }\n"
+
+REFERENCE_SNIPPETS = [
+    'source {\n  EdgeSocket {\n    port = 9999\n    token = "my-edge-token"\n  }\n}\n',
+    'env {\n  job.mode = "STREAMING"\n  tag_filter {\n    edge-ingress = "true"\n  }\n}\n\nsource {\n  EdgeSocket {\n'
+    '    port = 10091\n    token = "edge-token"\n    endpoint = "192.168.1.10:10091"\n  }\n}\n',
+    'source {\n  EdgeSocket {\n    port = 10091\n    token = "edge-token"\n    local_queue_capacity = 2048\n'
+    '    endpoint = "edge-lb.prod.example.com:10091"\n  }\n}\n',
+    'source {\n  EdgeSocket {\n    port = 10091\n    token = "edge-token"\n'
+    "    # Collector dials this worker's private IP directly; no endpoint needed\n  }\n}\n",
+]
+
+
+class TestGoodJobs:
+    @pytest.mark.parametrize("text", REFERENCE_SNIPPETS)
+    def test_the_snippets_of_the_reference(self, text: str) -> None:
+        assert job(text).sources[0].options.token.endswith("edge-token")
+
+    def test_every_part(self) -> None:
+        text = (
+            "env { job { name = edge, mode = streaming }, checkpoint.interval = 5 minutes, lease_ms = 4 s\n"
+            '  tag_filter."edge.ingress" = true }\n'
+            "source { edgesocket { port = 9999, token = t, plugin_output = rows } }\n"
+            "sink { CONSOLE { log.print.delay.ms = 5 }\n  console { format = JSON }\n"
+            '  LocalFile { path = "/x", file_format_type = Text, plugin_input = rows } Null {} }\n'.replace(
+                "} Null", "}\n Null"
+            )
+        )
+        spec = job(text, "/jobs/a.conf")
+
+        assert (spec.name, spec.notes, spec.transforms) == ("edge", (), ())
+        assert (spec.env.job_mode, spec.env.checkpoint_interval_ms, spec.env.lease_ms) == ("STREAMING", 300_000, 4000)
+        assert dict(spec.env.tag_filter) == {"edge.ingress": "true"}
+        assert [(source.plugin, source.id, source.location) for source in spec.sources] == [
+            ("EdgeSocket", "EdgeSocket", "/jobs/a.conf:3")
+        ]
+        assert spec.sources[0].options.plugin_output == "rows"
+        assert [(sink.plugin, sink.id) for sink in spec.sinks] == [
+            ("Console", "Console"),
+            ("Console", "Console-2"),
+            ("LocalFile", "LocalFile"),
+            ("Null", "Null"),
+        ]
+        assert spec.sinks[0].options == ConsoleOptions(format="text", log_print_data=True, log_print_delay_ms=5)
+        assert spec.sinks[2].options == LocalFileOptions(
+            path="/x", file_format_type="text", row_delimiter="\n", batch_size=1_000_000, tmp_path=None
+        )
+        assert spec.sinks[2].plugin_input == ("rows",)
+        assert spec.sinks[2].location == "/jobs/a.conf:6"
+        assert spec.sinks[3].options == NullOptions()
+        assert spec.sinks[1].arguments == {"format": "json", "log_print_data": True, "log_print_delay_ms": 0}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'source = [ { plugin_name = EdgeSocket, port = 9999, token = "my-edge-token" } ]',
+            'source += { plugin_name = EdgeSocket, port = 9999, token = "my-edge-token" }',
+            'source { Any { plugin_name = EdgeSocket, port = 9999, token = "my-edge-token" } }',
+            'x { EdgeSocket { port = 9999, token = "my-edge-token" } }\nsource = ${x}',
+            'source->EdgeSocket { port = 9999, token = "my-edge-token" }',
+            'x = { port = 9999 }\nsource { EdgeSocket = ${x} { token = "my-edge-token" } }',
+        ],
+    )
+    def test_other_ways_to_write_a_source(self, text: str) -> None:
+        options = job(text).sources[0].options
+
+        assert (options.port, options.token) == (9999, "my-edge-token")
+
+    def test_json(self) -> None:
+        text = (
+            '{"env": {"job.mode": "STREAMING", "checkpoint.interval": 200},\n'
+            ' "source": [{"plugin_name": "EdgeSocket", "port": 1, "token": "t"}],\n'
+            ' "sink": [{"plugin_name": "Null"}, {"plugin_name": "Console"}]}'
+        )
+        spec = job(text, "dir\\edge.JSON")
+
+        assert (spec.name, spec.env.checkpoint_interval_ms) == ("edge", 200)
+        assert [sink.id for sink in spec.sinks] == ["Null", "Console"]
+        assert problems(text.replace('"port": 1', '"port": 0'), "j.json") == [
+            "j.json:2: source.EdgeSocket.port: 0 is not a TCP port (1..65535)"
+        ]
+
+    def test_variables_and_environment(self) -> None:
+        text = edge_socket('port = ${?PORT}\ntoken = ${TOKEN}\nendpoint = "${HOST:localhost}:${PORT:1}"')
+        spec = job(text, variables={"TOKEN": "a=b$c d"}, environ={"PORT": "12", "TOKEN": "no"})
+
+        assert (spec.sources[0].options.port, spec.sources[0].options.token) == (12, "a=b$c d")
+        assert spec.sources[0].options.endpoint == "localhost:12"
+
+    def test_an_included_file(self) -> None:
+        files = Files({"secrets.conf": 'edge_token = "t"'})
+        spec = job('include "secrets.conf"\n' + edge_socket("port = 1\ntoken = ${edge_token}"), read_file=files)
+
+        assert spec.sources[0].options.token == "t"
+
+    def test_settings_of_env_at_the_top_level(self) -> None:
+        assert job(SOURCE + "env.job.mode = STREAMING\nenv.parallelism = 1").notes == (
+            "job.conf: sink is missing, filled in: sink { Console {} }",
+        )
+        assert job(SOURCE + "env { job.name = a }\nenv.job.name = b").name == "b"
+
+
+class TestFilledIn:
+    def test_a_missing_env_and_sink_one_note_each(self) -> None:
+        spec = job(SOURCE)
+
+        assert spec.notes == (
+            "job.conf: env is missing, filled in: env { job.mode = STREAMING }",
+            "job.conf: sink is missing, filled in: sink { Console {} }",
+        )
+        assert (spec.env.job_mode, [sink.plugin for sink in spec.sinks]) == ("STREAMING", ["Console"])
+
+    @pytest.mark.parametrize("sink", ["sink {}", "sink = []", "sink = null"])
+    def test_a_sink_block_without_sinks_is_a_missing_one(self, sink: str) -> None:
+        assert job(ENV_LINE + SOURCE + sink).notes == ("job.conf: sink is missing, filled in: sink { Console {} }",)
+
+    def test_a_missing_mode(self) -> None:
+        assert job("env { parallelism = 1 }\n" + SOURCE + SINK_LINE).notes == (
+            "job.conf: env.job.mode is missing, filled in: job.mode = STREAMING",
+        )
+
+    def test_strict_makes_them_problems(self) -> None:
+        assert problems(SOURCE, strict=True) == ["job.conf:1: env: is missing", "job.conf:1: sink: is missing"]
+        assert fixes(SOURCE, strict=True) == ["env { job.mode = STREAMING }", "sink { Console {} }"]
+        assert problems("env {}\n" + SOURCE + SINK_LINE, strict=True) == ["job.conf:1: env.job.mode: is missing"]
+        assert problems(ENV_LINE + SOURCE + SINK_LINE, strict=True) == []
+
+    @pytest.mark.parametrize(
+        ("file", "name"),
+        [("edge.conf", "edge"), ("/a/b/edge.v2.conf", "edge.v2"), ("edge", "edge"), ("C:\\x\\edge.conf", "edge")],
+    )
+    def test_the_name_comes_from_the_file(self, file: str, name: str) -> None:
+        assert job(SOURCE, file).name == name
+
+    def test_a_file_whose_name_does_not_do(self) -> None:
+        assert problems(SOURCE, "\x07.conf") == [
+            "\x07.conf:1: env.job.name: is missing, and the file's name does not do instead: "
+            '"\\u0007" cannot be the name of a directory'
+        ]
+        assert job("env { job.name = a }\n" + SOURCE, "\x07.conf").name == "a"
+
+    def test_notes_about_names_of_other_engines(self) -> None:
+        notes = job("env { job.mode = STREAMING, flink.x = 1, execution { parallelism = 1 } }\n" + SOURCE).notes
+
+        assert notes[:2] == (
+            "job.conf:1: env.flink.x is ignored: it is for another engine",
+            "job.conf:1: env.execution.parallelism is ignored: SeaTunnel no longer reads this name either; "
+            "write parallelism",
+        )
+
+
+class TestEnvProblems:
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            (
+                "job.mode = BATCH",
+                "job.mode: BATCH does not fit: a batch job ends with its data, and what collectors push has no end",
+            ),
+            ("job.mode = x", "job.mode: x is not supported, only STREAMING"),
+            (
+                "parallelism = 2",
+                "parallelism: 2 readers cannot share one TCP port, which the EdgeSocket source binds",
+            ),
+            ("parallelism = 0", "parallelism: 0 is too small: at least 1"),
+            ("checkpoint { interval = 5 }", "checkpoint.interval: 5 is too small: at least 10"),
+            ("lease_ms = 500", "lease_ms: 500 is too small: at least 2000"),
+            ('job.name = ""', "job.name: the name is blank"),
+            ('job.name = "a/b"', "job.name: a/b cannot be the name of a directory"),
+            ("job.name = ..", "job.name: .. cannot be the name of a directory"),
+            ("job.name = " + "x" * 121, "job.name: the name is longer than 120 bytes"),
+            (
+                "min-pause = 5",
+                "min-pause: is not supported yet: checkpoints never overlap, and start one interval apart",
+            ),
+            ("shade { identifier = base64 }", "shade.identifier: is not supported yet: secrets are written as they "
+             "are, or as ${VARIABLE}"),
+            ("read_limit.rows = 5", "read_limit: is not supported yet: the queue and QUEUE_FULL set the pace"),
+            ("port = 5", "port: is in the wrong place"),
+            ("checkpoint.intervall = 5", "checkpoint.intervall: there is no such option"),
+        ],
+    )  # fmt: skip
+    def test_each_with_its_reason(self, line: str, problem: str) -> None:
+        assert problems(f"env {{ {line} }}\n{SOURCE}") == [f"job.conf:1: env.{problem}"]
+
+    @pytest.mark.parametrize("line", ["min-pause = -1", "shade.identifier = default", "checkpoint.interval = 200"])
+    def test_harmless_values(self, line: str) -> None:
+        assert problems(f"env {{ {line} }}\n{SOURCE}") == []
+
+    def test_env_is_a_block(self) -> None:
+        assert problems(SOURCE + "env = 5") == ["job.conf:2: env: is a block, not a single value"]
+        assert len(problems(SOURCE + "env = ${nope}")) == 1
+
+
+class TestSourceProblems:
+    @pytest.mark.parametrize(
+        "text", ["", "# nothing", "\ufeff", ENV_LINE + SINK_LINE, "source {}", "source = []", "source = null"]
+    )
+    def test_a_job_without_a_source(self, text: str) -> None:
+        assert problems(text) == ["job.conf:1: source: the job has no source"]
+
+    def test_it_is_a_configuration_error(self) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load_job("", "job.conf")
+
+        assert caught.value.exit_code == ExitCode.CONFIG
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "source { EdgeSocket { port = 1, token = a } }\nsource { EdgeSocket { port = 2, token = b } }",
+            "source { EdgeSocket { port = 1, token = a }\nEdgeSocket { port = 2, token = b } }",
+            "source = [{ plugin_name = EdgeSocket, port = 1, token = a },\n"
+            "{ plugin_name = edgesocket, port = 2, token = b }]",
+        ],
+    )
+    def test_two_sources_are_refused_naming_both_places(self, text: str) -> None:
+        assert problems(text) == [
+            "job.conf:2: source.EdgeSocket: a job has one EdgeSocket source, and there is one at job.conf:1 already"
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "problem", "fix"),
+        [
+            ("source { Kafka {} }", "source.Kafka: there is no such source", "the source is EdgeSocket"),
+            (
+                "source { EdgeSockt {} }",
+                "source.EdgeSockt: there is no such source",
+                "did you mean EdgeSocket? (the source is EdgeSocket)",
+            ),
+            (
+                "source { port = 1 }",
+                "source.port: is a single value, where the block of a plugin was expected",
+                'source { EdgeSocket { port = 9999, token = "my-edge-token" } }',
+            ),
+            (
+                "source = EdgeSocket",
+                "source: is a block of plugins, not a single value",
+                'source { EdgeSocket { port = 9999, token = "my-edge-token" } }',
+            ),
+            ("source = [{ port = 1 }]", "source: this plugin has no plugin_name", 'plugin_name = "EdgeSocket"'),
+            (
+                "source = [5]",
+                "source: is a single value, where the block of a plugin was expected",
+                'source { EdgeSocket { port = 9999, token = "my-edge-token" } }',
+            ),
+            (
+                "source.EdgeSocket.port = 1\n" + SOURCE,
+                "source.EdgeSocket.port: source is a block of plugins",
+                "write source { PluginName { ... } }, one block inside the other",
+            ),
+        ],
+    )
+    def test_other_mistakes(self, text: str, problem: str, fix: str) -> None:
+        assert problems(text) == [f"job.conf:1: {problem}"]
+        assert fixes(text) == [fix]
+
+    @pytest.mark.parametrize("text", ["source = ${nope}", "source { EdgeSocket = ${nope} }", "source = [${nope}]"])
+    def test_a_source_with_a_reported_fault_is_not_missed(self, text: str) -> None:
+        assert len(problems(text)) == 1
+        assert "has no value" in problems(text)[0]
+
+    @pytest.mark.parametrize("line", ["schema { fields { a = int } }", "schema = { columns = [] }"])
+    def test_a_schema_is_not_supported_yet(self, line: str) -> None:
+        assert problems(edge_socket(f"port = 1, token = t\n{line}")) == [
+            "job.conf:4: source.EdgeSocket.schema: is not supported yet: rows have one text field named value for now, "
+            "holding the payload as it came"
+        ]
+        assert fixes(edge_socket(f"port = 1, token = t\n{line}")) == ["leave schema out"]
+
+    def test_every_fault_of_a_bad_file_in_one_go(self) -> None:
+        text = edge_socket(
+            'port = 65536\ntoken = "   "\nqueue_backpressure_watermark_ratio = 1.0001\nqueue_full_retry_after_ms = 0\n'
+            'max_retries = -2\nendpoint = "h:99999"\npacket_mode = raw\nsecret_key = "AAECAw=="\n'
+            "local_queue_capacty = 5\nlocal_queue_capacity = 99.5"
+        )
+
+        assert [line.removeprefix("job.conf:").split(":")[:2] for line in problems(text)] == [
+            ["3", " source.EdgeSocket.port"],
+            ["4", " source.EdgeSocket.token"],
+            ["5", " source.EdgeSocket.queue_backpressure_watermark_ratio"],
+            ["6", " source.EdgeSocket.queue_full_retry_after_ms"],
+            ["7", " source.EdgeSocket.max_retries"],
+            ["8", " source.EdgeSocket.endpoint"],
+            ["10", " source.EdgeSocket.secret_key"],
+            ["11", " source.EdgeSocket.local_queue_capacty"],
+            ["12", " source.EdgeSocket.local_queue_capacity"],
+        ]
+        assert "AAECAw" not in "".join(problems(text))
+
+    def test_syntax_and_values_in_one_go(self) -> None:
+        found = problems(edge_socket("port = 0\nsecret_key = AAEC+w==\ntoken = ${nope}"))
+
+        assert [line.partition(" ")[0] for line in found] == ["job.conf:3:", "job.conf:4:18:", "job.conf:5:"]
+
+    def test_an_unquoted_key_is_never_cut(self) -> None:
+        assert problems(edge_socket(f"port = 1\ntoken = t\nsecret_key = {KEY}")) == [
+            "job.conf:5:57: source.EdgeSocket.secret_key: '=' may not stand in a value without quotes"
+        ]
+
+    def test_a_token_is_never_cut_by_a_comment(self) -> None:
+        assert problems(edge_socket("port = 1\ntoken = abc#def")) == [
+            "job.conf:4: source.EdgeSocket.token: the text ends where a comment begins"
+        ]
+
+
+class TestSinkProblems:
+    @pytest.mark.parametrize(
+        ("sink", "problem", "fix"),
+        [
+            (
+                "Kafka { topic = x }",
+                "sink.Kafka: Kafka is not supported yet",
+                "for now the sinks are Console, LocalFile, Null",
+            ),
+            ("jdbc {}", "sink.jdbc: Jdbc is not supported yet", "for now the sinks are Console, LocalFile, Null"),
+            (
+                "Localfile2 {}",
+                "sink.Localfile2: there is no such sink",
+                "did you mean LocalFile? (the sinks are Console, LocalFile, Null)",
+            ),
+            ("Elastic {}", "sink.Elastic: there is no such sink", "the sinks are Console, LocalFile, Null"),
+            ("LocalFile { path = x }", "sink.LocalFile.file_format_type: is required, and missing",
+             "file_format_type = text"),
+            ("LocalFile { file_format_type = json }", "sink.LocalFile.path: is required, and missing",
+             'path = "/var/lib/edge/out"'),
+            ("LocalFile { path = x, file_format_type = csv }",
+             "sink.LocalFile.file_format_type: csv is not supported yet", "file_format_type = text"),
+            ("LocalFile { path = x, file_format_type = yaml }",
+             "sink.LocalFile.file_format_type: yaml is none of json, text", "file_format_type = text"),
+            ('LocalFile { path = " ", file_format_type = text }', "sink.LocalFile.path: the path is blank",
+             'path = "/var/lib/edge/out"'),
+            ('LocalFile { path = "a\\u0000", file_format_type = text }',
+             "sink.LocalFile.path: the path holds a NUL character", 'path = "/var/lib/edge/out"'),
+            ('LocalFile { path = a, file_format_type = text, row_delimiter = "" }',
+             "sink.LocalFile.row_delimiter: an empty text ends no row", 'row_delimiter = "\\n"'),
+            ("LocalFile { path = a, file_format_type = text, is_enable_transaction = false }",
+             "sink.LocalFile.is_enable_transaction: is not supported yet: files are always published with their "
+             "checkpoint", "leave is_enable_transaction out"),
+            ("Console { parallelism = 2 }",
+             "sink.Console.parallelism: is not supported yet: a job has one source, and its sinks run with it",
+             "leave parallelism out"),
+            ("Console { port = 2 }", "sink.Console.port: is in the wrong place",
+             "move it to source { EdgeSocket { ... } }"),
+            ("Console { log { print { data = no } } }", "sink.Console.log.print.data: no is neither true nor false",
+             "log.print.data = false"),
+        ],
+    )  # fmt: skip
+    def test_each_with_its_fix(self, sink: str, problem: str, fix: str) -> None:
+        text = f"sink {{ {sink} }}\n{SOURCE}"
+
+        assert problems(text) == [f"job.conf:1: {problem}"]
+        assert fixes(text) == [fix]
+
+    def test_harmless_options_of_a_file_sink(self) -> None:
+        text = (
+            'LocalFile { path = "/x", file_format_type = json, is_enable_transaction = true, encoding = UTF-8,\n'
+            "compress_codec = none, data_save_mode = APPEND_DATA, batch_size = 10, tmp_path = y, parallelism = 1 }"
+        )
+
+        assert problems(f"sink {{ {text} }}\n{SOURCE}") == []
+
+    def test_the_second_sink_of_a_kind_is_named_as_such(self) -> None:
+        assert problems(SOURCE + "sink { Console {}\n Console { format = x } }") == [
+            "job.conf:3: sink.Console-2.format: x is none of text, json"
+        ]
+
+    def test_a_sink_with_a_reported_fault_says_nothing_more(self) -> None:
+        assert len(problems(SOURCE + "sink { Console = ${nope} }")) == 1
+        assert len(problems(SOURCE + "sink = ${nope}")) == 1
+
+
+class TestWiring:
+    def job_with(self, output: str, *inputs: str) -> str:
+        sinks = "\n".join(f"Console {{ {line} }}" for line in inputs)
+        return f"source {{ EdgeSocket {{ port = 1, token = t, {output} }} }}\nsink {{\n{sinks}\n}}"
+
+    @pytest.mark.parametrize(
+        ("output", "inputs"),
+        [
+            ("", [""]),
+            ("plugin_output = a", ["plugin_input = a", ""]),
+            ("plugin_output = a", ["plugin_input = [a]", 'plugin_input = "a"']),
+            ("result_table_name = a", ["source_table_name = a", "source_table_name = a"]),
+        ],
+    )
+    def test_names_that_fit(self, output: str, inputs: list[str]) -> None:
+        assert problems(self.job_with(output, *inputs)) == []
+
+    def test_with_one_sink_a_wrong_name_is_only_noted(self) -> None:
+        spec = job(self.job_with("", "plugin_input = b"))
+
+        assert "job.conf:3: sink.Console.plugin_input names b, which is no output; it is ignored" in spec.notes
+
+    def test_with_more_sinks_it_is_a_problem(self) -> None:
+        text = self.job_with("plugin_output = a", "plugin_input = a", "plugin_input = b")
+
+        assert problems(text) == ["job.conf:4: sink.Console-2.plugin_input: b is the output of no source"]
+        assert fixes(text) == ["set plugin_output = b in the source, or leave plugin_input out"]
+
+    def test_a_faulty_input_says_nothing_more(self) -> None:
+        assert len(problems(self.job_with("", "plugin_input { a = 1 }", ""))) == 1
+        assert len(problems(self.job_with("plugin_output = [a]", "plugin_input = b", ""))) == 1
+
+
+class TestTransforms:
+    def test_none_is_fine_and_any_is_refused(self) -> None:
+        assert problems(SOURCE + "transform {}") == []
+        assert problems(SOURCE + "transform {\n Copy { a = 1 } }") == [
+            "job.conf:3: transform.Copy: transforms are not supported yet: "
+            "every sink gets the rows as the source makes them"
+        ]
+
+
+class TestTopLevel:
+    @pytest.mark.parametrize(
+        ("line", "problem", "fix"),
+        [
+            ("sinks { Console {} }", "sinks: nothing reads this top-level setting", "did you mean sink?"),
+            ("Source { }", "Source: nothing reads this top-level setting", "did you mean source?"),
+            ("port = 9", "port: is in the wrong place", "move it into source { EdgeSocket { ... } }"),
+            ("job.mode = BATCH", "job.mode: is in the wrong place", "move it into the env block"),
+            ("dead_letter { }", "dead_letter: is not supported yet", "leave dead_letter out"),
+            (
+                "unused = 1",
+                "unused: nothing reads this top-level setting",
+                "delete it, or use it somewhere as ${unused}",
+            ),
+        ],
+    )
+    def test_nothing_is_dropped_in_silence(self, line: str, problem: str, fix: str) -> None:
+        assert problems(f"{line}\n{SOURCE}") == [f"job.conf:1: {problem}"]
+        assert fixes(f"{line}\n{SOURCE}") == [fix]
+
+    @pytest.mark.parametrize(
+        "helpers", ["p = 9999", "p = ${?q}\nq = 9999", "a { p = 9999 }", "a.p = 9999", 'include "h.conf"']
+    )
+    def test_what_a_substitution_reads_may_stay(self, helpers: str) -> None:
+        name = "a.p" if helpers.startswith("a") else "p"
+        files = Files({"h.conf": "p = 9999"})
+
+        assert problems(f"{helpers}\n{edge_socket(f'port = ${{{name}}}, token = t')}", read_file=files) == []
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("secret", ["hunter2hunter2", "hunter2+/=="])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "port = 0, token = {}",
+            'port = 1, token = "{}\\n"',
+            "port = 1, token = {}#x",
+            "port = 1, token {}",
+            "port = 1, token = [{}]",
+            "port = 1, auth_token = {}",
+            "port = 1, token = t, secret_key = {}",
+            'port = 1, token = t, secret_key = "{}"',
+            "port = 1, token = t, secret_key {{ x = {} }}",
+            'port = 1, token = "{}',
+            'port = 1, token = """{}',
+            "port = 1, token = ${{x}}{}*",
+            'port = 1, token = "{}" {{}}',
+            "port = 1, token = t, secret_key : {}\n nope = 5",
+        ],
+    )
+    def test_never_reach_a_message(self, text: str, secret: str) -> None:
+        found: Any = None
+        try:
+            load_job(edge_socket(text.format(secret)), "job.conf")
+        except ConfigError as error:
+            found = str(error)
+
+        assert found is not None
+        assert "hunter2" not in found
