@@ -28,7 +28,6 @@ EXTRA_OF_MODULE = {
     "numpy": "engine",
     "xxhash": "engine",
     "lark": "engine",
-    "pyarrow": "engine",
     "cryptography": "crypto",
 }
 """Which extra brings a missing library."""

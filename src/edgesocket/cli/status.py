@@ -101,8 +101,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         )
     else:
         lines.append("  no checkpoint has completed yet")
-    for damage in report.get("damaged", ()):
-        lines.append(f"  DAMAGED {damage['file']}: {damage['reason']}")
+    lines += [f"  DAMAGED {damage['file']}: {damage['reason']}" for damage in report.get("damaged", ())]
     if live is not None:
         lines += _live_lines(live)
     return lines

@@ -109,7 +109,7 @@ class Incarnation:
         self._fenced = False
         self._state = "starting"
         self._rows = 0
-        self._completed_checkpoint: Callable[[float], None] = lambda _: None
+        self._told_of_checkpoint: Callable[[float], None] = lambda _: None
 
     # ---- from other threads --------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Incarnation:
 
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""
-        self._completed_checkpoint = callback
+        self._told_of_checkpoint = callback
 
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON."""
@@ -165,13 +165,11 @@ class Incarnation:
             DamagedStateError, ConfigError: it cannot start from what is there.
             ListenerError, BadRecordError, ComponentError, StoreError: it failed; everything is released.
         """
-        complete = False
         try:
             self._acquire()
             self._restore()
             self._serve()
-            complete = self._finish()
-            return complete
+            return self._finish()
         except BadRecordError as error:
             self._append_ended(reason=error.reason, batch_id=error.batch_id)
             raise
@@ -332,6 +330,10 @@ class Incarnation:
             if not self._looking_at_log(now) and checkpoints.advance(now):
                 self._completed_checkpoint(now)
             self._pump(min(LOG_WATCH_S, checkpoints.seconds_until_due(self._now())))
+
+    def _completed_checkpoint(self, now: float) -> None:
+        self._told_of_checkpoint(now)
+        self._publish_status(self.status())
 
     def _looking_at_log(self, now: float) -> bool:
         """Look once a second, between checkpoints, what others appended. Returns whether a look is under way.

@@ -84,15 +84,8 @@ class JobRunner:
                 return False
 
     def _run_once(self) -> bool:
-        incarnation = Incarnation(
-            self._plan,
-            self._open_store(),
-            self._make_owner(),
-            self._host,
-            self._report,
-            self._publish_status,
-            self._now,
-        )
+        store, owner = self._open_store(), self._make_owner()
+        incarnation = Incarnation(self._plan, store, owner, self._host, self._report, self._publish_status, self._now)
         incarnation.on_checkpoint(self._budget.checkpoint_completed)
         self._incarnation = incarnation
         if self._stopping.is_set():

@@ -18,7 +18,9 @@ The ledger never stores an entry an id: each state is a set of id ranges, and *g
   K that is passed over may have been one of those, and counts as lost.
 
 From the floor to the watermark the ledger stores only what is not confirmed. Legal gaps there are remembered too, the
-newest `MAX_GAP_RANGES` ranges of them; a never offered id below those counts as confirmed.
+newest `MAX_GAP_RANGES` ranges of them; a never offered id below those counts as confirmed. At and below the floor (a
+collector that began in the middle, or began its ids again) it is the other way round: there the newest
+`MAX_GAP_RANGES` ranges of confirmed ids are stored, and whatever is not stored counts as a gap.
 
 Not thread-safe: the shell holds one lock around ledger and queue.
 """
@@ -39,9 +41,9 @@ MAX_LEDGER_RANGES = 1_000_000
 MAX_SETTLED_RANGES = 100_000
 """Settled ids at or below the watermark beyond this many ranges are forgotten, lowest first."""
 
-
 MAX_GAP_RANGES = 10_000
-"""Legal gaps below the watermark beyond this many ranges are forgotten, lowest first."""
+"""Legal gaps below the watermark, and confirmed ids at or below the floor, beyond this many ranges are forgotten,
+lowest first."""
 
 
 class BatchState(enum.Enum):
@@ -163,7 +165,7 @@ class LedgerImage:
     """The ledger as of a cut, as the commit record carries it.
 
     `watermark` is the value that holds once the checkpoint completes; `captured` and `confirmed` list only ids above
-    it, `gaps` only ids at or below it. The queued ids are not here: the queue's own image has them, in order.
+    it or at most the floor, `gaps` only ids at or below it. The queued ids are not here: the queue's own image has them, in order.
     """
 
     watermark: int = 0
@@ -198,7 +200,7 @@ class Ledger:
         self._captured_in_cut = IdRanges()
         """Captured ids that the checkpoint now under way covers."""
         self._confirmed = IdRanges()
-        """Confirmed ids above the watermark."""
+        """Confirmed ids above the watermark, or not above the floor."""
         self._held_here = IdRanges()
         """Held by a refusal that this connection got."""
         self._held_earlier = IdRanges()
@@ -430,8 +432,6 @@ class Ledger:
         self._captured_in_cut, self._captured = self._captured, IdRanges()
         watermark = self._watermark_once_complete()
         self._watermark_of_cut = watermark
-        above = IdRanges(self._captured_in_cut.pieces(watermark + 1, self.highest_offered))
-        confirmed = IdRanges(self._confirmed.pieces(watermark + 1, self.highest_offered))
         held = self._held_earlier.copy()
         held.update(self._held_here)
         gaps = self._gaps.copy()
@@ -442,8 +442,8 @@ class Ledger:
             unclean_floor=self.unclean_floor,
             highest_offered=self.highest_offered,
             highest_accepted=max(self.highest_accepted, self.earlier_accepted),
-            captured=above.to_list(),
-            confirmed=confirmed.to_list(),
+            captured=self._without_implied(self._captured_in_cut, watermark).to_list(),
+            confirmed=self._without_implied(self._confirmed, watermark).to_list(),
             held=held.to_list(),
             settled=self._settled.to_list(),
             lost=self._lost.to_list(),
@@ -458,10 +458,10 @@ class Ledger:
         self._gaps.keep_highest(MAX_GAP_RANGES)
         self.watermark = max(self.watermark, self._watermark_of_cut)
         self._watermark_of_cut = None
-        for first, last in self._captured_in_cut.pieces(self.watermark + 1, self.highest_offered):
-            self._confirmed.add(first, last)
+        self._confirmed.update(self._captured_in_cut)
         self._captured_in_cut.clear()
-        self._confirmed.remove(0, self.watermark)
+        self._confirmed = self._without_implied(self._confirmed, self.watermark)
+        self._forget_old_confirmed()
         self._forget_old_settled()
 
     def abort(self) -> None:
@@ -471,6 +471,12 @@ class Ledger:
         self._watermark_of_cut = None
         self._captured.update(self._captured_in_cut)
         self._captured_in_cut.clear()
+
+    def _without_implied(self, ids: IdRanges, watermark: int) -> IdRanges:
+        """`ids` but for those that need no set to be confirmed: above the floor, up to the watermark."""
+        rest = ids.copy()
+        rest.remove((self.floor or 0) + 1, watermark)
+        return rest
 
     def _gaps_below(self, watermark: int) -> IdRanges:
         """The legal gaps that the watermark steps over when it moves up to `watermark`, the newest of them."""
@@ -501,6 +507,11 @@ class Ledger:
                 if end is not None:
                     position, moved = end, True
         return position
+
+    def _forget_old_confirmed(self) -> None:
+        old = self._confirmed.pieces(1, self.floor or 0)
+        if len(old) > MAX_GAP_RANGES:
+            self._confirmed.remove(1, old[-MAX_GAP_RANGES - 1][1])
 
     def _forget_old_settled(self) -> None:
         excess = len(self._settled) - MAX_SETTLED_RANGES

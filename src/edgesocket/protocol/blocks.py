@@ -55,7 +55,7 @@ MAX_BAD_LINES = 16
 STRETCH_LINES = 32
 """After so many odd lines in a row the next header is looked at afresh: ids may have another width from there on."""
 
-UTF8_PIECE_BYTES = 64 * 1024
+UTF8_PIECE_BYTES = 32 * 1024
 """How much is checked in one go where there is more than ASCII: the decoded text stays in the cache."""
 
 
