@@ -51,7 +51,9 @@ class IdRanges:
         lasts[low:high] = [last]
 
     def remove(self, first: int, last: int) -> None:
-        """Take `first..last` out of the set; what is not in it is no error."""
+        """Take `first..last` (nothing where `first` > `last`) out of the set; what is not in it is no error."""
+        if first > last:
+            return
         firsts, lasts = self._first, self._last
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)
@@ -79,7 +81,9 @@ class IdRanges:
         self._last.clear()
 
     def pieces(self, first: int, last: int) -> list[IdRange]:
-        """The parts of the set inside `first..last`, clipped to it, rising."""
+        """The parts of the set inside `first..last` (nothing where `first` > `last`), clipped to it, rising."""
+        if first > last:
+            return []
         low = bisect_left(self._last, first)
         high = bisect_right(self._first, last)
         return [(max(self._first[i], first), min(self._last[i], last)) for i in range(low, high)]

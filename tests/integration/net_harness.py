@@ -143,8 +143,12 @@ class Collector:
         self.sock.settimeout(PATIENCE_S)
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.sock.bind((source_address, 0))
-        self.sock.connect(("127.0.0.1", port))
+        try:
+            self.sock.bind((source_address, 0))
+            self.sock.connect(("127.0.0.1", port))
+        except OSError:
+            self.sock.close()
+            raise
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._read = b""
 

@@ -27,6 +27,7 @@ from net_harness import (
 
 from edgesocket.net import socket_options
 from edgesocket.net.events import CollectorDisconnected, DisconnectReason, ServerFailed
+from edgesocket.protocol.replies import queue_full
 
 
 def batches(first: int, last: int, payload: bytes = b"x") -> bytes:
@@ -119,36 +120,46 @@ def test_five_million_lines_before_the_first_read_get_five_million_replies(tmp_p
         assert last.endswith(b"RECEIVED\nRECEIVED\nPENDING\n")
 
 
+class UnfoldableReplies(CountingSource):
+    """Answers every record differently from the one before, so that replies owed take memory each."""
+
+    def handle(self, events: list[Any], replies: Any) -> None:
+        for event in events:
+            for _ in range(event.count):
+                self.records += 1
+                replies.add(queue_full(10**18 + self.records % 2))
+
+
 def test_a_collector_that_never_reads_is_cut_after_the_stall_timeout_in_bounded_memory(tmp_path: Path) -> None:
-    # Replies that alternate cannot be folded, so here reading has to pause.
-    source = CountingSource(keep=False)
-    with running(tmp_path, source, reply_stall_timeout_ms=500) as it:
-        collector = it.collector()
+    source = UnfoldableReplies()
+    with (
+        running(tmp_path, source, reply_stall_timeout_ms=500) as it,
+        Collector(it.port, receive_buffer=4096) as collector,
+    ):
         before = resident_bytes()
         with contextlib.suppress(OSError):
-            for _ in range(1000):
-                collector.send(b"__BATCH__:1:x\nnonsense\n" * 10_000)
-
+            collector.send(AUTH + b"__BATCH__:1:x\n" * 5_000_000)
         it.wait_for(lambda: it.told(CollectorDisconnected))
 
         assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.REPLIES_NOT_READ
-        assert resident_bytes() - before < 64 << 20
-        collector.close()
+        assert source.records < 5_000_000, "reading has to pause"
+        assert resident_bytes() - before < 128 << 20
+        it.wait_for(lambda: it.state() == "listening")
         with it.collector():
             pass
 
 
 def test_a_collector_that_reads_slowly_is_not_cut(tmp_path: Path) -> None:
-    lines = 300_000
+    lines = 60_000
     source = CountingSource(keep=False)
     with (
-        running(tmp_path, source, reply_stall_timeout_ms=400) as it,
+        running(tmp_path, source, reply_stall_timeout_ms=1000) as it,
         Collector(it.port, receive_buffer=16 * 1024) as collector,
     ):
         writer = threading.Thread(target=collector.send, args=(AUTH + b"__BATCH__:1:x\n__COMMIT__:1\n" * lines,))
         writer.start()
         got, started = b"", time.monotonic()
-        while time.monotonic() - started < 2.0:
+        while time.monotonic() - started < 2.5:
             got += collector.sock.recv(4096)
             time.sleep(0.1)
         collector_half_closes = threading.Thread(target=lambda: (writer.join(), collector.half_close()))

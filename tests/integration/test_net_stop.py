@@ -114,6 +114,16 @@ def test_a_handler_that_does_not_come_back_is_left_behind(tmp_path: Path) -> Non
         assert collector.rest() == b""
 
 
+def test_a_stop_asked_for_by_the_handler_itself_does_not_wait_for_itself(tmp_path: Path) -> None:
+    with running(tmp_path) as it, it.collector() as collector:
+        it.source.before_handle = lambda _: it.server.stop()
+        collector.send(b"__BATCH__:1:x\n")
+
+        assert collector.rest() == b"RECEIVED\n"
+        assert it.server.join(10)
+        assert it.source.endings == [DisconnectReason.STOPPED]
+
+
 def test_after_an_abort_not_a_byte_goes_out(tmp_path: Path) -> None:
     gate = Gate()
     with running(tmp_path) as it, it.collector() as collector:

@@ -8,6 +8,7 @@ the real ingress and the model agree on every id, and no ACK that could be sent 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -15,18 +16,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from ingress_model import ACCEPTED, Memory, Model
 
-from edgesocket.checkpoint.arrival_log import Event, Segment
-from edgesocket.components.source import OperatorSettlement, RestoredSource
 from edgesocket.errors import DecryptError
 from edgesocket.ingress.admission import Admitted, RawCodec
 from edgesocket.ingress.fingerprints import FingerprintMemory
-from edgesocket.ingress.ledger import GapRule, Ledger
+from edgesocket.ingress.ledger import GapRule, Ledger, LedgerImage
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
-from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, NoteKind, RepeatedId
+from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, Note, NoteKind, RepeatedId
+from edgesocket.ingress.snapshot import decode_blocks, encode_blocks
 from edgesocket.protocol.commands import Batch, Commit
 from edgesocket.protocol.replies import Reply
 from edgesocket.records import RecordBlock
-from edgesocket.sources.restore import encode_cut, restore_service
 
 ALL_IDS = range(1, 16)
 IDS = st.integers(1, 12)
@@ -51,6 +50,20 @@ class Codec(RawCodec):
         if payload == b"locked":
             raise DecryptError("no key")
         return super().admit(payload)
+
+
+@dataclass
+class Checkpoint:
+    """What a completed checkpoint leaves: the source's part as JSON and bytes, the model's, and what the sinks got."""
+
+    epoch: int
+    ledger: str
+    queue: tuple[bytes, int, int]
+    prints: bytes
+    sequence: int
+    settled_through: int
+    model: Memory
+    records: list[tuple[int, str]]
 
 
 class Replies(list[str]):
@@ -92,18 +105,17 @@ class IngressMachine(RuleBasedStateMachine):
         self.blocks_are_exact = prints_kept == 1000
         # The engine: what went to the sinks since the last cut, what the cut under way has, what is committed.
         self.emitted: list[tuple[int, str]] = []
-        self.cut_under_way: tuple[RestoredSource, Memory, list[tuple[int, str]]] | None = None
-        self.completed = RestoredSource()
-        self.completed_model = Memory()
+        self.cut_under_way: Checkpoint | None = None
+        self.completed: Checkpoint | None = None
         self.sink: set[tuple[int, str]] = set()
-        self.settlements: list[OperatorSettlement] = []
-        self.log_index = 0
-        # The arrival log: bursts of each incarnation, with the length of the model's log behind each.
+        # The commit log's operator entries, counted from 1: first and last id, and whether they end an unclean end.
+        self.settlements: list[tuple[int, int, bool]] = []
+        # The arrival log. Of this incarnation: bursts, with the length of the model's log behind each. Of those before:
+        # notes by epoch and sequence number, and None for an unclean end.
         self.epoch = 1
-        self.segments: list[Segment] = []
         self.bursts: list[tuple[Burst, int]] = []
-        self.logged = 0
-        self.unclean_floors: dict[int, int | None] = {1: None}
+        self.logged = self.incarnation_start = 0
+        self.earlier: list[tuple[int, int, Note | None]] = []
         # The collector: what it holds, and what no ACK may cover yet ("received" or only "refused").
         self.buffer: set[tuple[int, str]] = set()
         self.owed: dict[tuple[int, str], str] = {}
@@ -183,7 +195,7 @@ class IngressMachine(RuleBasedStateMachine):
 
     def _alive(self) -> set[tuple[int, str]]:
         """Records that are on their way or there."""
-        in_cut = self.cut_under_way[2] if self.cut_under_way else []
+        in_cut = self.cut_under_way.records if self.cut_under_way else []
         return {*self.model.queue, *self.emitted, *in_cut, *self.sink}
 
     def _owe(self, id_: int, payload: str, reply: str, before: str) -> None:
@@ -230,10 +242,17 @@ class IngressMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.cut_under_way is None)
     @rule()
     def cut(self) -> None:
-        cut = encode_cut(self.service.cut())
-        state = json.loads(json.dumps(cut.state))
-        blobs = {kind: b"".join(parts) for kind, parts in cut.encode().items()}
-        self.cut_under_way = (RestoredSource(state, state, blobs), self.model.cut(), self.emitted)
+        cut = self.service.cut()
+        self.cut_under_way = Checkpoint(
+            self.epoch,
+            json.dumps(asdict(cut.ledger)),
+            (b"".join(encode_blocks(cut.queue.blocks)), cut.queue.head, cut.queue.generation),
+            cut.fingerprints.encode(),
+            cut.arrival_sequence,
+            cut.settled_through,
+            self.model.cut(),
+            self.emitted,
+        )
         self.emitted = []
 
     @precondition(lambda self: self.cut_under_way is not None)
@@ -245,45 +264,39 @@ class IngressMachine(RuleBasedStateMachine):
 
     def _land(self) -> None:
         assert self.cut_under_way is not None
-        self.completed, self.completed_model, records = self.cut_under_way
-        self.sink |= set(records)
-        self.cut_under_way = None
+        self.completed, self.cut_under_way = self.cut_under_way, None
+        self.sink |= set(self.completed.records)
 
     @precondition(lambda self: self.cut_under_way is not None)
     @rule()
     def abort(self) -> None:
         assert self.cut_under_way is not None
-        self.emitted = self.cut_under_way[2] + self.emitted
+        self.emitted = self.cut_under_way.records + self.emitted
         self.cut_under_way = None
         self.service.ledger.abort()
         self.model.abort()
 
     # ---- the operator
 
-    def _enter(self, first: int, last: int, ends_unclean: bool) -> OperatorSettlement:
-        self.log_index += 1
-        settlement = OperatorSettlement(self.log_index, ((first, last),), ends_unclean)
-        self.settlements.append(settlement)
+    def _enter(self, first: int, last: int, ends_unclean: bool) -> None:
+        self.settlements.append((first, last, ends_unclean))
         self.owed = {key: word for key, word in self.owed.items() if not first <= key[0] <= last}
-        return settlement
 
-    def _model_settle(self, settlement: OperatorSettlement) -> None:
-        for first, last in settlement.ranges:
-            self.model.settle(first, last, settlement.log_index)
-            self.model.log += [("operator", id_, settlement.log_index) for id_ in range(first, last + 1)]
-        if settlement.ends_unclean:
-            self.model.k, self.model.settled_through = None, settlement.log_index
-            self.model.log.append(("unclean end settled", 1, settlement.log_index))
+    def _apply_settlement(self, log_index: int) -> None:
+        first, last, ends_unclean = self.settlements[log_index - 1]
+        self.service.settle(first, last, log_index)
+        self.model.settle(first, last, log_index)
+        self.model.log += [("operator", id_, log_index) for id_ in range(first, last + 1)]
+        if ends_unclean:
+            self.service.end_unclean(log_index)
+            self.model.k = None
+            self.model.log.append(("unclean end settled", 1, log_index))
+            self._drop_what_nobody_knows()
 
     @rule(first=st.sampled_from(ALL_IDS), count=st.integers(1, 4), ends_unclean=st.booleans())
     def settle(self, first: int, count: int, ends_unclean: bool) -> None:
-        settlement = self._enter(first, first + count - 1, ends_unclean)
-        self.service.settle(first, first + count - 1, settlement.log_index)
-        if ends_unclean:
-            self.service.end_unclean(settlement.log_index)
-        self._model_settle(settlement)
-        if ends_unclean:
-            self._drop_what_nobody_knows()
+        self._enter(first, first + count - 1, ends_unclean)
+        self._apply_settlement(len(self.settlements))
 
     def _drop_what_nobody_knows(self) -> None:
         """`skip`, or the operator's word, on what a lost host had accepted: nothing is missing."""
@@ -312,42 +325,49 @@ class IngressMachine(RuleBasedStateMachine):
             self._land()
         self.cut_under_way, self.emitted = None, []
         log = self.model.log[: self.bursts[kept - 1][1] if kept else self.incarnation_start]
-        log += [("nothing", 0, 0)] * (self.completed_model.position - len(log))
-        if kept:
-            events = []
-            for burst, _ in self.bursts[:kept]:
-                for sequence, note in enumerate(burst.notes, burst.first_sequence):
-                    events.append(Event(sequence, note.kind, note.first, note.last, note.log_index))
-            self.segments.append(Segment(self.epoch, self.bursts[0][0].first_sequence, events))
-        self._restore(log, host_lost=host_lost)
-
-    def _restore(self, log: list[tuple[str, int, int]], *, host_lost: bool) -> None:
-        through = self.completed_model.settled_through
-        restored = RestoredSource(
-            self.completed.state,
-            self.completed.blob_state,
-            self.completed.blobs,
-            unclean_floors=self.unclean_floors,
-            previous_end_known=not host_lost,
-            settlements=tuple(s for s in self.settlements if s.log_index > through),
-        )
-        self.service, self.epoch, self.bursts = self.new_service(), self.epoch + 1, []
-        restore_service(self.service, restored, self.segments, lambda text: None)
-        self.unclean_floors[self.epoch] = self.service.ledger.unclean_floor
-
-        self.model.restore(self.completed_model, log)
+        for burst, _ in self.bursts[:kept]:
+            for sequence, note in enumerate(burst.notes, burst.first_sequence):
+                self.earlier.append((self.epoch, sequence, note))
+        self.epoch += 1
         if host_lost:
-            self.model.unclean_end()
-            self.model.log.append(("unclean end", 0, 0))
-            if self.model.rule == "skip":
-                self._drop_what_nobody_knows()
-        self.logged = self.incarnation_start = len(self.model.log)
-        for settlement in restored.settlements:
-            if settlement.log_index > self.model.settled_through:
-                self._model_settle(settlement)
+            self.earlier.append((self.epoch, 0, None))
+        self.bursts = []
+        self._restore_service()
+        self._restore_model(log, host_lost=host_lost)
+        for log_index in range(1, len(self.settlements) + 1):
+            if log_index > self.model.settled_through:
+                self._apply_settlement(log_index)
         self.connect()
 
-    incarnation_start = 0
+    def _restore_service(self) -> None:
+        """As a source does it."""
+        self.service = service = self.new_service()
+        checkpoint, last = self.completed, 0
+        if checkpoint is not None:
+            blocks = decode_blocks(checkpoint.queue[0])
+            runs = [run for block in blocks for run in block.runs()]
+            service.ledger.restore(LedgerImage(**json.loads(checkpoint.ledger)), runs)
+            service.queue.restore(blocks, *checkpoint.queue[1:])
+            service.fingerprints.restore(checkpoint.prints)
+            service.settled_through, last = checkpoint.settled_through, checkpoint.sequence
+        position, epoch_of_record = last, checkpoint.epoch if checkpoint else 0
+        for epoch, sequence, note in self.earlier:
+            if note is None and epoch > epoch_of_record:
+                service.ledger.ended_unclean()
+            elif note is not None and sequence > position:
+                service.replay(note.kind, note.first, note.last, note.log_index)
+                last = sequence
+        service.start_sequence(last)
+
+    def _restore_model(self, log: list[tuple[str, int, int]], *, host_lost: bool) -> None:
+        memory = self.completed.model if self.completed else Memory()
+        log += [("nothing", 0, 0)] * (memory.position - len(log))
+        if host_lost:
+            log.append(("unclean end", 0, 0))
+        self.model.restore(memory, log)
+        if host_lost and self.model.rule == "skip":
+            self._drop_what_nobody_knows()
+        self.logged = self.incarnation_start = len(log)
 
     # ---- what holds after every step
 

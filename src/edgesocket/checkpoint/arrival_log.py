@@ -56,10 +56,15 @@ class EventKind(enum.IntEnum):
     """RECEIVED as a resend of what is there already; no record."""
     OPERATOR_SETTLED = 5
     """Settled by the operator, through the commit-log entry named."""
+    UNCLEAN_ENDED = 6
+    """The operator said, through the entry named, that nothing is missing after an unclean end; lo and hi are 1."""
+
+
+_OPERATOR_KINDS = frozenset({EventKind.OPERATOR_SETTLED, EventKind.UNCLEAN_ENDED})
 
 
 class Change(NamedTuple):
-    """An event before it has a number. `log_index` is for OPERATOR_SETTLED: index of the entry in the commit log."""
+    """An event before it has a number. `log_index` is for operators' events: index of the entry in the commit log."""
 
     kind: EventKind
     lo: int
@@ -135,7 +140,7 @@ class BurstEncoder:
         parts = [_SEQUENCE.pack(self.next_sequence)]
         for kind, lo, hi, log_index in changes:
             self.next_sequence += 1
-            if kind == EventKind.OPERATOR_SETTLED:
+            if kind in _OPERATOR_KINDS:
                 parts.append(_OPERATOR_EVENT.pack(kind, lo, hi, log_index))
             else:
                 parts.append(_EVENT.pack(kind, lo, hi))
@@ -196,7 +201,7 @@ def _decode_events(body: memoryview, sequence: int) -> list[Event]:
     position = _SEQUENCE.size
     try:
         while position < len(body):
-            if body[position] == EventKind.OPERATOR_SETTLED:
+            if body[position] in _OPERATOR_KINDS:
                 kind, lo, hi, log_index = _OPERATOR_EVENT.unpack_from(body, position)
                 position += _OPERATOR_EVENT.size
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +102,27 @@ def add_parser(subparsers: Subparsers) -> argparse.ArgumentParser:
         help="longer lines are refused here (default: 16 MiB less the header)",
     )
     packets.add_argument("--format", choices=["text", "json"], default="text", help="of the summary (json: on stdout)")
+    _allow_options_between(parser)
     return parser
+
+
+def _allow_options_between(parser: argparse.ArgumentParser) -> None:
+    """Let `HOST:PORT --option FILE` work: plain argparse gives FILE up once HOST:PORT was taken alone.
+
+    The parser of a verb is called by its parent as `parse_known_args`, so that is what has to be another one.
+    """
+    plain = parser.parse_known_args
+
+    def parse_known_args(
+        args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        parser.parse_known_args = plain  # type: ignore[method-assign]
+        try:
+            return parser.parse_known_intermixed_args(args, namespace)
+        finally:
+            parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
+
+    parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)

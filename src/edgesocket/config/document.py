@@ -9,7 +9,7 @@ from typing import NoReturn, Protocol
 
 from edgesocket.config.hocon import MAX_NESTING, Include, Parser, SyntaxStop
 from edgesocket.config.nodes import Location, ObjectNode, Report
-from edgesocket.config.resolve import Resolver
+from edgesocket.config.resolve import EndlessValues, Resolver
 from edgesocket.config.syntax import Object
 from edgesocket.config.variables import substitute
 from edgesocket.errors import ConfigError
@@ -75,7 +75,7 @@ def read_document(text: str, name: str, surroundings: Surroundings, report: Repo
         report: takes every problem that leaves the rest readable; the values concerned become BrokenNode.
 
     Raises:
-        ConfigError: the syntax is broken so that the rest cannot be read. Holds all problems found so far.
+        ConfigError: the rest cannot be read: broken syntax, or values without an end. Holds all problems found so far.
     """
     reading = _Reading(surroundings, report, [name])
     root = Object(Location(name, 1))
@@ -84,7 +84,11 @@ def read_document(text: str, name: str, surroundings: Surroundings, report: Repo
     except SyntaxStop:
         raise ConfigError(report.sorted_problems(name)) from None
     resolver = Resolver(root, surroundings.variables, surroundings.environ, report)
-    return Document(resolver.resolve(), frozenset(resolver.used))
+    try:
+        values = resolver.resolve()
+    except EndlessValues:
+        raise ConfigError(report.sorted_problems(name)) from None
+    return Document(values, frozenset(resolver.used))
 
 
 @dataclass(slots=True)

@@ -30,13 +30,17 @@ from edgesocket.config.syntax import Array, Expression, Join, Object, Statement,
 
 MAX_DEPTH = 64
 """Values inside values and substitutions behind substitutions, together."""
-MAX_STEPS = 200_000
+MAX_STEPS = 50_000
 """Looks at an assignment, for one file: `a = ${a}${a}` fifty times over must end in a message, not in silence."""
 MAX_TEXT = 1 << 20
 """Characters of one joined text, elements of one joined list."""
 
 _Entry = tuple[Statement, str]
 """An assignment, and the dotted rest of the name that is looked for below it ("" for the assignment itself)."""
+
+
+class EndlessValues(Exception):  # noqa: N818 - it ends the resolving; the problem itself has been reported
+    """Values refer to each other without an end."""
 
 
 class Resolver:
@@ -54,12 +58,16 @@ class Resolver:
         self._report = report
         self._memo: dict[tuple[int, str], Node | None] = {}
         self._busy: set[tuple[int, str]] = set()
+        self._dug: set[int] = set()
         self._skipped = 0
         self._steps = 0
-        self._gave_up = False
 
     def resolve(self) -> ObjectNode:
-        """The document's values. Faults go to the report, the values concerned become BrokenNode."""
+        """The document's values. Faults go to the report, the values concerned become BrokenNode.
+
+        Raises:
+            EndlessValues: values refer to each other without an end; reported.
+        """
         return self._object(self._root)
 
     # From expressions to nodes
@@ -232,10 +240,12 @@ class Resolver:
             self._skipped += 1
             return None
         if len(self._busy) >= MAX_DEPTH or self._steps > MAX_STEPS:
-            return self._endless(statement)
+            message = "values refer to each other without an end here"
+            self._report.problem(statement.location, statement.key, message)
+            raise EndlessValues
         skipped = self._skipped
         self._busy.add(mark)
-        node = self._dig(statement.value, rest) if rest else self._evaluate(statement.value)
+        node = self._value_below(statement, rest) if rest else self._value_of(statement)
         self._busy.discard(mark)
         if statement.append and not rest:
             node = ListNode(() if node is None else (node,), statement.location, append=True)
@@ -244,11 +254,27 @@ class Resolver:
             self._memo[mark] = node
         return node
 
-    def _endless(self, statement: Statement) -> BrokenNode:
-        if not self._gave_up:
-            self._gave_up = True
-            self._broken(statement.location, "values refer to each other without an end here", path=statement.key)
-        return BrokenNode(statement.location)
+    def _value_of(self, statement: Statement) -> Node | None:
+        dug, self._dug = self._dug, set()
+        node = self._evaluate(statement.value)
+        self._dug = dug
+        return node
+
+    def _value_below(self, statement: Statement, rest: str) -> Node | None:
+        """What is below an assignment, unless the way there led through it already.
+
+        `a = ${a.c}` sends who looks for `a.c` on to `a.c.c`, and from there to `a.c.c.c`. Digging through one
+        assignment twice without working out another one in between is such a way without an end, and the reference
+        means the value before the assignment.
+        """
+        mark = id(statement)
+        if mark in self._dug:
+            self._skipped += 1
+            return None
+        self._dug.add(mark)
+        node = self._dig(statement.value, rest)
+        self._dug.discard(mark)
+        return node
 
     def _broken(self, location: Location, message: str, fix: str = "", *, path: str) -> BrokenNode:
         self._report.problem(location, path, message, fix)

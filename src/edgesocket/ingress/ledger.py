@@ -308,6 +308,10 @@ class Ledger:
         """Whether the ledger holds as many ranges as it may."""
         return self.range_count >= MAX_LEDGER_RANGES
 
+    def has_late_gap(self, first: int, last: int) -> bool:
+        """Whether an id of `first..last` was never offered although a higher one was."""
+        return bool(self._never_offered(first, min(last, self.highest_offered)))
+
     def was_confirmed_at_auth(self, id_: int) -> bool:
         """Whether a confirmed id was already confirmed, and known so, when this connection authenticated."""
         watermark, above = self._confirmed_at_auth

@@ -120,6 +120,10 @@ _NEVER_A_RESEND = frozenset({BatchState.GAP, BatchState.HELD, BatchState.SETTLED
 """States without an accepted record: there is nothing that the payload could repeat."""
 
 
+_HAS_A_RECORD = frozenset({BatchState.RECEIVED, BatchState.CAPTURED, BatchState.CONFIRMED})
+"""States that a refusal never changes."""
+
+
 class IngressService:
     """One source's decisions."""
 
@@ -184,7 +188,7 @@ class IngressService:
     def _offer_new(self, block: RecordBlock, state: BatchState, replies: ReplySink) -> RecordBlock | None:
         taken = 0 if self.ledger.overloaded else self.queue.takes_of(block)
         if taken:
-            self._must_sync |= state is BatchState.SETTLED
+            self._must_sync |= self._nobody_would_miss(state, block.first_id)
             self._accept_block(block.part(0, taken))
             self._reply(replies, RECEIVED, taken)
         return None if taken == block.count else block.part(taken, block.count)
@@ -229,9 +233,7 @@ class IngressService:
             self._hold(batch_id, batch_id)
             return DECRYPT_FAILED
         except DecodeError:
-            self.ledger.refuse(batch_id)
-            self._note(NoteKind.REFUSED, batch_id, batch_id)
-            self._must_sync = True
+            self._refuse(batch_id)
             return DECODE_FAILED
         if self.queue.full:
             self._hold(batch_id, batch_id)
@@ -242,7 +244,7 @@ class IngressService:
             if self.ledger.recognise(batch_id):
                 self._note(NoteKind.RECOGNISED, batch_id, batch_id)
             return RECEIVED
-        self._must_sync |= state in (BatchState.CONFIRMED, BatchState.SETTLED)
+        self._must_sync |= self._nobody_would_miss(state, batch_id)
         block = RecordBlock.of_payloads([batch_id], [admitted.stored], admitted.compression)
         self._accept_block(block, [admitted.digest])
         return RECEIVED
@@ -272,8 +274,25 @@ class IngressService:
             self.ledger.accept(first, last)
             self._note(NoteKind.ACCEPTED, first, last)
 
+    def _refuse(self, batch_id: int) -> None:
+        # A refusal settles nothing where a record is here already. Noted as REFUSED it would, at a restore that finds
+        # that record lost; a hold leaves lost what is lost.
+        settles = self.ledger.state(batch_id) not in _HAS_A_RECORD
+        self.ledger.refuse(batch_id)
+        self._note(NoteKind.REFUSED if settles else NoteKind.HELD, batch_id, batch_id)
+        self._must_sync = True
+
+    def _nobody_would_miss(self, state: BatchState, id_: int) -> bool:
+        """Whether a record accepted now, and lost with the host, would leave an id that an ACK may cover.
+
+        An id above all others would not: after an unclean end it counts as lost when it is passed over. A late one
+        would look like a legal gap, and a second record like the first one.
+        """
+        late = state is BatchState.GAP and id_ < self.ledger.highest_offered
+        return late or state is BatchState.SETTLED or state in _HAS_A_RECORD
+
     def _hold(self, first: int, last: int) -> None:
-        self._must_sync |= self.ledger.floor is None
+        self._must_sync |= self.ledger.floor is None or self.ledger.has_late_gap(first, last)
         self.ledger.hold(first, last)
         self._note(NoteKind.HELD, first, last)
 

@@ -124,7 +124,8 @@ class LocalFileSink:
         """Sync everything written so far, and name it, with what aborted checkpoints left.
 
         Returns:
-            `{"files": [{"staged": name, "final": name, "rows": count, "bytes": size}, ...]}` in row order.
+            `{"files": [{"staged": name, "final": name, "rows": count, "bytes": size}, ...]}` in row order; empty
+            when there is nothing to commit.
 
         Raises:
             ComponentError: a file cannot be synced or has vanished; the rows stay for the next `prepare`, if
@@ -139,7 +140,7 @@ class LocalFileSink:
             self._area.settle([*self._pending, *fresh])
         self._pending += fresh
         self._full = []
-        return {"files": [asdict(file) for file in self._pending]}
+        return {"files": [asdict(file) for file in self._pending]} if self._pending else {}
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:
         """Give the files of the manifest their final names. May be repeated.
@@ -208,4 +209,4 @@ class LocalFileSink:
 
 
 def _files_of(manifest: Manifest) -> list[StagedFile]:
-    return [StagedFile(**entry) for entry in manifest["files"]]
+    return [StagedFile(**entry) for entry in manifest.get("files", ())]

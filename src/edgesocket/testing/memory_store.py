@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import TypeVar
 
 from edgesocket.checkpoint.drive import drive
@@ -47,7 +46,10 @@ class MemoryStore:
         self.effects: list[StoreEffect] = []
         self.faults = dict(faults or {})
         self._durable: dict[str, bytes] = {}
-        self._unsynced_directories: set[str] = set()
+        self._changed: dict[str, set[str]] = {}
+        """Directory -> names in it whose last change is not synced."""
+        self._failed_syncs: set[str] = set()
+        """Directories that are synced before they are used again."""
 
     def run(self, procedure: Procedure[T]) -> T:
         """Run a procedure of store effects to its end and return its result."""
@@ -74,52 +76,57 @@ class MemoryStore:
         Args:
             keep: decides for each name whose change was not synced whether that reached the disk by itself.
         """
-        for name in sorted(self.files.keys() | self._durable.keys()):
-            if self.files.get(name) == self._durable.get(name) or keep(name):
+        for name in sorted(set().union(*self._changed.values())):
+            if keep(name):
                 continue
             if name in self._durable:
                 self.files[name] = self._durable[name]
             else:
-                del self.files[name]
+                self.files.pop(name, None)
         self._durable = dict(self.files)
-        self._unsynced_directories.clear()
+        self._changed.clear()
+        self._failed_syncs.clear()
 
     def _do(self, effect: StoreEffect, *, synced: bool) -> bool | bytes | list[str] | None:
         match effect:
             case Create(name, data):
-                self._sync_if_needed(name)
-                made = name not in self.files
-                if made:
-                    self.files[name] = data
-                    self._note_directory(name, synced=synced)
-                return made
+                directory = self._use(_directory(name))
+                if name in self.files:
+                    return False
+                self.files[name] = data
+                self._note(name)
+                if synced:
+                    self._sync(directory)
+                else:
+                    self._failed_syncs.add(directory)
+                return True
             case Read(name):
-                self._sync_if_needed(name)
+                self._use(_directory(name))
                 return self.files.get(name)
             case List(prefix):
-                self._sync_if_needed(f"{prefix}/x")
+                self._use(prefix)
                 return sorted(name for name in self.files if _directory(name) == prefix)
             case Remove(name):
-                self.files.pop(name, None)
+                if self.files.pop(name, None) is not None:
+                    self._note(name)
                 return None
 
-    def _note_directory(self, name: str, *, synced: bool) -> None:
-        if synced:
-            self._sync(_directory(name))
-        else:
-            self._unsynced_directories.add(_directory(name))
+    def _note(self, name: str) -> None:
+        self._changed.setdefault(_directory(name), set()).add(name)
 
-    def _sync_if_needed(self, name: str) -> None:
-        if _directory(name) in self._unsynced_directories:
-            self._sync(_directory(name))
+    def _use(self, directory: str) -> str:
+        if directory in self._failed_syncs:
+            self._sync(directory)
+        return directory
 
     def _sync(self, directory: str) -> None:
-        self._unsynced_directories.discard(directory)
-        kept = {name: data for name, data in self._durable.items() if _directory(name) != directory}
-        now = {name: data for name, data in self.files.items() if _directory(name) == directory}
-        self._durable = kept | now
+        self._failed_syncs.discard(directory)
+        for name in self._changed.pop(directory, ()):
+            if name in self.files:
+                self._durable[name] = self.files[name]
+            else:
+                self._durable.pop(name, None)
 
 
 def _directory(name: str) -> str:
-    parent = str(PurePosixPath(name).parent)
-    return "" if parent == "." else parent
+    return name.rpartition("/")[0]

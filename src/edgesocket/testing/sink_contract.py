@@ -105,8 +105,10 @@ class AnySink:
         assert story.read() == [b"a"]
 
     def test_a_checkpoint_without_rows_is_no_error(self, harness: SinkHarness) -> None:
+        """Its manifest is empty, so that the engine sees that an idle sink has nothing to commit."""
         story = Story(harness)
         story.checkpoint(1)
+        assert story.manifest(1) == {}
         assert story.read() == []
         story.write(b"a")
         story.checkpoint(2)

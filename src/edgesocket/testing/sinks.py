@@ -104,7 +104,7 @@ class ListSink(_InMemorySink):
     def open(self, context: SinkContext) -> None:
         """Drop staged rows that no prepared manifest names."""
         self.context = context
-        named = {name for manifest in context.prepared.values() for name in manifest["staged"]}
+        named = {name for manifest in context.prepared.values() for name in manifest.get("staged", ())}
         self.storage.staged = {name: rows for name, rows in self.storage.staged.items() if name in named}
 
     def prepare(self, checkpoint: int) -> Manifest:  # noqa: ARG002  the contract
@@ -112,7 +112,7 @@ class ListSink(_InMemorySink):
         if self._taken:
             self._prepared.append(self.storage.stage(self._taken))
             self._taken = []
-        return {"staged": list(self._prepared)}
+        return {"staged": list(self._prepared)} if self._prepared else {}
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:  # noqa: ARG002  the contract
         """Make the named rows visible, unless they are.
@@ -120,7 +120,7 @@ class ListSink(_InMemorySink):
         Raises:
             ComponentError: a name is neither staged nor published.
         """
-        for name in manifest["staged"]:
+        for name in manifest.get("staged", ()):
             if name in self.storage.staged:
                 self.storage.pairs += self.storage.staged.pop(name)
                 self.storage.published.add(name)
@@ -155,7 +155,7 @@ class DecidingListSink(_InMemorySink):
     def prepare(self, checkpoint: int) -> Manifest:  # noqa: ARG002  the contract
         """Everything taken so far is in the transaction."""
         self._ready = len(self._taken)
-        return {"rows": self._ready}
+        return {"rows": self._ready} if self._ready else {}
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:  # noqa: ARG002  the contract
         """Commit the transaction, unless this checkpoint has landed.

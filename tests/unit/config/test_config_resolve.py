@@ -133,6 +133,20 @@ class TestSelfReferences:
     def test_the_environment_is_what_was_before_the_first_assignment(self) -> None:
         assert values('PATH = ${PATH}":/x"', environ={"PATH": "/bin"}) == {"PATH": "/bin:/x"}
 
+    def test_into_the_value_before_this_assignment(self) -> None:
+        assert values("a { c = 1 }\na = ${a.c}") == {"a": 1}
+        assert values("a = ${?a.c}\na = ${?a.b}${?a.c}") == {}
+        assert syntax_problems("b = []\na += ${a.c}${a.b}") == [
+            "job.conf:2: a: ${a.c} refers to itself, and a.c has no value before this line",
+            "job.conf:2: a: ${a.b} refers to itself, and a.b has no value before this line",
+        ]
+
+    def test_a_block_reached_through_a_substitution_may_refer_into_itself(self) -> None:
+        text = "a = ${base}\nbase { x = ${a.y}, y = ${a.z}, z = 1 }"
+
+        assert values(text)["a"] == {"x": 1, "y": 1, "z": 1}
+        assert values("a = ${b} { x = ${a.y}, y = 1 }\nb { z = ${a.x} }")["a"] == {"z": 1, "x": 1, "y": 1}
+
     def test_a_circle_is_named(self) -> None:
         assert syntax_problems("a = ${b}\nb = ${a}") == [
             "job.conf:1: a: ${b} refers to itself, and b has no value before this line",
