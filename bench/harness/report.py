@@ -40,23 +40,23 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a heading; the first `left` columns are text, the others are figures."""
+    """A table with a heading; the columns `text` are aligned to the left, figures to the right."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left: int = 1
+    text: Sequence[int] = (0,)
     notes: Sequence[str] = ()
 
     def render(self) -> str:
         """As Markdown, its columns padded to line up."""
         rows = [list(self.head), *map(list, self.rows)]
         widths = [max(len(row[n]) for row in rows) for n in range(len(self.head))]
-        rule = ["-" * w if n < self.left else "-" * (w - 1) + ":" for n, w in enumerate(widths)]
+        rule = ["-" * w if n in self.text else "-" * (w - 1) + ":" for n, w in enumerate(widths)]
 
         def line(cells: Sequence[str]) -> str:
             padded = [
-                c.ljust(w) if n < self.left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))
+                c.ljust(w) if n in self.text else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))
             ]
             return f"| {' | '.join(padded)} |"
 
@@ -78,7 +78,7 @@ class PartResult:
 def verdict_table(verdicts: Sequence[Verdict]) -> Table:
     """All targets with their word."""
     head = ["", "target", "wanted", "measured", "where"]
-    return Table("Targets", head, [verdict.cells() for verdict in verdicts], left=2)
+    return Table("Targets", head, [verdict.cells() for verdict in verdicts], text=(0, 1, 4))
 
 
 def worst(found: Sequence[tuple[float | None, str]], *, at_least: bool) -> tuple[float | None, str]:

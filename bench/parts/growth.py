@@ -72,7 +72,7 @@ def across_ids(context: Context, command: tuple[str, ...]) -> tuple[Table, Verdi
     ]
     note = f"Resident memory before {figure(before and before / 1e6)} MB, after {figure(after and after / 1e6)} MB."
     table = Table(
-        f"Growth: ids seen ({long.payload} B, {ids:,} ids)", ["ids", "records/s", "CPU ns/record"], rows, 1, [note]
+        f"Growth: ids seen ({long.payload} B, {ids:,} ids)", ["ids", "records/s", "CPU ns/record"], rows, notes=[note]
     )
     middle = median(cost(piece) for piece in run.slices)
     context.echo(f"ids seen: the median tenth costs {middle:.0f} ns a record")

@@ -136,8 +136,13 @@ def specs_for(context: Context, only: Only) -> list[ServerSpec]:
 
 def product_ratios(cells: Sequence[Cell], mode: str, payload: int | None, key: str) -> list[tuple[float | None, str]]:
     """The product's ratio to a yardstick in every cell of a mode (and payload), and where that is."""
+
+    def where(cell: Cell, row: Series) -> str:
+        mark = ", disturbed" if any(other.disturbed_windows for other in (row, cell.row(key)) if other) else ""
+        return f"{cell.title}, queue {row.server.spec.queue:,}{mark}"
+
     return [
-        (cell.ratio(row, key), f"{cell.title}, queue {row.server.spec.queue:,}")
+        (cell.ratio(row, key), where(cell, row))
         for cell in cells
         if cell.load.mode == mode and payload in (None, cell.load.payload)
         for row in cell.rows

@@ -198,8 +198,7 @@ def test_replies_that_only_the_kernel_still_holds_count_as_owed(tmp_path: Path) 
     ):
         started = time.monotonic()
         collector.send(AUTH + b"__BATCH__:1:x\n" * 5000)
-        it.wait_for(lambda: it.source.records == 5000)
-        assert it.server.describe()["owed_reply_runs"] == 0
+        it.wait_for(lambda: it.source.records == 5000 and it.server.describe()["owed_reply_runs"] == 0)
         it.wait_for(lambda: it.told(CollectorDisconnected))
 
         assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.REPLIES_NOT_READ

@@ -39,6 +39,8 @@ class Story:
         self.offered: list[int] = []
 
     def _fault(self, point: str) -> None:
+        if point.startswith("after ") and self.rig.incarnation is not None and self.random.random() < 0.3:
+            self._poll()  # the collector does not wait for a checkpoint to end
         if self.kill_in:
             self.kill_in -= 1
             if not self.kill_in:
@@ -48,7 +50,7 @@ class Story:
         self._start()
         for _ in range(STEPS):
             action = self.random.choices(
-                [self._send, self._resend, self._poll, self._pump, self._checkpoint, self._arm, self._crash, self._come_back],
+                [self._send, self._resend, self._poll, self._pump, self._checkpoint, self._arm, self._crash, self._again],
                 [10, 2, 6, 5, 4, 2, 1, 1],
             )[0]
             try:
@@ -127,7 +129,7 @@ class Story:
     def _crash(self) -> None:
         self._start()
 
-    def _come_back(self) -> None:
+    def _again(self) -> None:
         self.rig.reconnect()
         self._catch_up()
 

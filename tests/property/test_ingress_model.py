@@ -204,8 +204,8 @@ class IngressMachine(RuleBasedStateMachine):
         alive = self._alive()
         if reply == "RECEIVED":
             for key in others:
-                # The latest word on an id decides; and a recognised resend ends lost, whatever else was lost of it.
-                if self.owed[key] == "refused" or (before == "lost" and key not in alive):
+                # The latest word on an id decides; and one RECEIVED ends lost, whatever else was lost of the id.
+                if self.owed[key] == "refused" or (before not in ACCEPTED and key not in alive):
                     del self.owed[key]
             if (id_, payload) in alive:
                 self.owed[id_, payload] = "received"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgesocket.protocol.replies import BAD_REQUEST, RECEIVED, Reply, ack, queue_full
@@ -18,6 +18,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps)
 def test_every_byte_once_and_in_order(script: list[tuple[object, ...]]) -> None:
     queue, owed, sent, all_owed = ReplyQueue(), b"", b"", b""

@@ -132,7 +132,8 @@ def refresh(log: Log, *, thorough: bool = False) -> Procedure[list[Placed]]:
 
     Args:
         log: the log to move on.
-        thorough: also list the directory, so that a process which slept through a pruning notices.
+        thorough: also list the directory, so that a process which slept through a pruning notices; without it, such
+            a reader may be shown litter (such an owner is fenced either way).
 
     Returns:
         What others wrote, in order, including what `append` met on its way; each entry is returned once. Nothing
@@ -426,23 +427,22 @@ def _fenced_by(found: Placed) -> FencedError:
 
 
 def _load(log: Log) -> Procedure[None]:
-    """Fill `log` from a listing in which every file could be read, then follow on from its head."""
+    """Fill `log` from a listing of which everything was read before it.
+
+    The highest index of such a listing cannot be litter, whenever it was read, and the chain hangs on it.
+    """
     found: dict[int, Placed | Damage] = {}
     for _ in range(_ROUNDS):
         indexes = yield from _list_indexes()
-        complete = True
-        for index in indexes:
-            item = found.get(index) or (yield from _read(index))
-            if item is None:
-                complete = False
-            else:
-                found[index] = item
-        if complete:
+        unread = [index for index in indexes if index not in found]
+        if not unread:
             log.fill({index: found[index] for index in indexes})
-            if (yield from _follow(log)):
-                return
-            found.clear()
-    raise StoreError("the commit log is pruned faster than it can be read")
+            return
+        for index in unread:
+            item = yield from _read(index)
+            if item is not None:
+                found[index] = item
+    raise StoreError("the commit log changes faster than it can be read")
 
 
 def _list_indexes() -> Procedure[list[int]]:

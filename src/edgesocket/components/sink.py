@@ -9,8 +9,11 @@ Guarantees a sink owes:
 
 - after `prepare(n)` returns, everything written before it is flushed and every delivery is confirmed: a checkpoint
   never completes over a row that could still be lost;
+- an empty manifest means that there is nothing to commit, and `commit` is not called for it;
 - `commit(n)` is idempotent: it is repeated after a restore until it succeeds;
+- rows may be written between `prepare(n)` and `commit(n)`: they belong to n + 1;
 - an aborted checkpoint n is never committed by itself; what `prepare(n)` returned belongs to the next `prepare`;
+- a `write` that raises took nothing of its block;
 - it raises `BadRecordError` for a row it refuses for good, `ComponentError` for everything that may heal.
 """
 
@@ -71,7 +74,7 @@ class Sink(Protocol):
         """Take the records of one block, in order. Payloads are decompressed UTF-8 text."""
 
     def prepare(self, checkpoint: int) -> Manifest:
-        """Flush and confirm everything written so far (step 2). Returns what `commit` will need."""
+        """Flush and confirm everything written so far (step 2). Returns what `commit` will need, {} for nothing."""
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:
         """Publish prepared work (step 6; step 4 for a deciding sink). Idempotent."""
@@ -81,7 +84,10 @@ class Sink(Protocol):
 
 
 class DecidingSink(Sink, Protocol):
-    """A sink whose own transaction decides whether a checkpoint happened."""
+    """A sink whose own transaction decides whether a checkpoint happened.
+
+    It is opened before anything is known of earlier checkpoints, then fenced, then asked.
+    """
 
     def fence(self, epoch: int) -> None:
         """Make sure, in a transaction of its own, that no lower epoch can ever commit again."""

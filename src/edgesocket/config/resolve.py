@@ -188,7 +188,7 @@ class Resolver:
         if isinstance(expression, Object) and not expression.plugins:
             return self._lookup(expression, rest)
         if isinstance(expression, Substitution):
-            return self._find(expression, rest)
+            return self._dig_through(expression, rest)
         if isinstance(expression, Join):
             found = None
             for piece in expression.pieces:
@@ -197,6 +197,21 @@ class Resolver:
                     found = node if found is None else merge(found, node)
             return found
         return None
+
+    def _dig_through(self, expression: Substitution, rest: str) -> Node | None:
+        """What is below a substitution, unless the way here led through it already.
+
+        `a = ${a.c}` sends who looks for `a.c` on to `a.c.c`, and from there to `a.c.c.c`. Coming through one
+        substitution twice without working out an assignment in between is such a way without an end.
+        """
+        mark = id(expression)
+        if mark in self._dug:
+            self._skipped += 1
+            return None
+        self._dug.add(mark)
+        node = self._find(expression, rest)
+        self._dug.discard(mark)
+        return node
 
     # Folding assignments
 
@@ -245,7 +260,7 @@ class Resolver:
             raise EndlessValues
         skipped = self._skipped
         self._busy.add(mark)
-        node = self._value_below(statement, rest) if rest else self._value_of(statement)
+        node = self._dig(statement.value, rest) if rest else self._work_out(statement)
         self._busy.discard(mark)
         if statement.append and not rest:
             node = ListNode(() if node is None else (node,), statement.location, append=True)
@@ -254,26 +269,10 @@ class Resolver:
             self._memo[mark] = node
         return node
 
-    def _value_of(self, statement: Statement) -> Node | None:
+    def _work_out(self, statement: Statement) -> Node | None:
         dug, self._dug = self._dug, set()
         node = self._evaluate(statement.value)
         self._dug = dug
-        return node
-
-    def _value_below(self, statement: Statement, rest: str) -> Node | None:
-        """What is below an assignment, unless the way there led through it already.
-
-        `a = ${a.c}` sends who looks for `a.c` on to `a.c.c`, and from there to `a.c.c.c`. Digging through one
-        assignment twice without working out another one in between is such a way without an end, and the reference
-        means the value before the assignment.
-        """
-        mark = id(statement)
-        if mark in self._dug:
-            self._skipped += 1
-            return None
-        self._dug.add(mark)
-        node = self._dig(statement.value, rest)
-        self._dug.discard(mark)
         return node
 
     def _broken(self, location: Location, message: str, fix: str = "", *, path: str) -> BrokenNode:

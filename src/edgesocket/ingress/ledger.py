@@ -683,3 +683,5 @@ class Ledger:
             self._captured.add(first, last)
         elif after is _S.CONFIRMED:
             self._confirmed.add(first, last)
+        elif first <= self.watermark:
+            self._gaps.add(first, min(last, self.watermark))

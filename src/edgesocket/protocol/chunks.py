@@ -55,10 +55,6 @@ class Chunk:
         memory = b"%b%b%b" % (bytes(HEADROOM), lines, bytes(SLACK))
         return cls(np.frombuffer(memory, dtype=np.uint8), HEADROOM, HEADROOM + len(lines), memory)
 
-    def copied(self) -> Chunk:
-        """The same lines in memory of their own."""
-        return Chunk.of(self.data[self.start : self.end].tobytes())
-
 
 class Buffer:
     """Memory to receive into.

@@ -167,7 +167,7 @@ class TestReading:
             def perform(self, effect):
                 return [entry_name(1)] if isinstance(effect, List) else None
 
-        with pytest.raises(StoreError, match="pruned faster"):
+        with pytest.raises(StoreError, match="changes faster"):
             Restless().run(read_log())
 
 

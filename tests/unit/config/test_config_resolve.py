@@ -146,6 +146,8 @@ class TestSelfReferences:
 
         assert values(text)["a"] == {"x": 1, "y": 1, "z": 1}
         assert values("a = ${b} { x = ${a.y}, y = 1 }\nb { z = ${a.x} }")["a"] == {"z": 1, "x": 1, "y": 1}
+        assert values("a { p = ${a.q}, q { r = 1 } }\nx = ${a.p.r}")["x"] == 1
+        assert values("a = ${?b} { p = ${a.q}, q { r = 1 } }\nx = ${a.p.r}")["x"] == 1
 
     def test_a_circle_is_named(self) -> None:
         assert syntax_problems("a = ${b}\nb = ${a}") == [

@@ -70,6 +70,16 @@ def test_a_buffer_that_nothing_refers_to_is_used_again_from_its_front() -> None:
     assert len(positions) == 1
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_searching_a_buffer(lazy: bool) -> None:
+    buffer = Buffer(100, lazy=lazy)
+    buffer.view[:] = bytes(len(buffer.view))
+    buffer.view[20:30] = b"ab\ncd\nef\ng"
+
+    assert [buffer.find_lf(20, 30), buffer.find_lf(23, 30), buffer.find_lf(23, 25)] == [22, 25, -1]
+    assert [buffer.rfind_lf(20, 30), buffer.rfind_lf(20, 28), buffer.rfind_lf(23, 25)] == [28, 25, -1]
+
+
 @pytest.mark.parametrize("keep", ["chunk", "slice", "memoryview", "slice of a slice"])
 def test_any_reference_to_the_memory_keeps_it(keep: str) -> None:
     buffer = Buffer(100)
