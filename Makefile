@@ -15,7 +15,7 @@ BIN = $(VENV)/bin
 INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-others test-all lint format bench clean
+.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports format bench clean
 
 help:
 	@printf '%s\n' \
@@ -59,11 +59,19 @@ test-others:
 test-all: test
 	@$(MAKE) --no-print-directory test-others
 
-lint: $(VENV)/.test $(VENV)/.lint
+lint: lint-style lint-format lint-types lint-imports
+
+lint-style: $(VENV)/.lint
 	"$(BIN)/ruff" check
+
+lint-format: $(VENV)/.lint
 	"$(BIN)/ruff" format --check
+
+lint-types: $(VENV)/.lint
 	"$(BIN)/mypy"
 	"$(BIN)/mypy" -p bench
+
+lint-imports: $(VENV)/.lint
 	"$(BIN)/lint-imports"
 
 format: $(VENV)/.lint

@@ -240,6 +240,30 @@ def test_idle_time_is_not_lack_of_progress() -> None:
         send_all(client, 1)
 
 
+def test_a_batch_that_takes_long_to_write_is_progress() -> None:
+    def slowly(talk: Conversation) -> None:
+        talk.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        for _ in range(12):
+            time.sleep(0.1)
+            talk.socket.setblocking(True)
+            talk.take(talk.socket.recv(1 << 20, socket.MSG_WAITALL))
+        talk.read_line()
+        talk.write(b"RECEIVED\n")
+
+    with ScriptedIngress([auth("secret"), slowly]) as ingress:
+        client = connect(ingress, progress_timeout_s=0.5)
+        send_all(client, 1, b"s" * (14 << 20))
+    assert client.counts.received == 1
+
+
+def test_a_large_batch_refused_for_ever_is_lack_of_progress() -> None:
+    with ScriptedIngress([auth("secret"), answer(lambda _: "QUEUE_FULL:10")]) as ingress:
+        client = connect(ingress, progress_timeout_s=0.5)
+        client.send(1, b"x" * (4 << 20))
+        with pytest.raises(ConnectionLostError, match="no progress"):
+            client.flush()
+
+
 def test_queue_full_for_ever_is_lack_of_progress() -> None:
     with ScriptedIngress([auth("secret"), answer(lambda _: "QUEUE_FULL:10")]) as ingress:
         client = connect(ingress, progress_timeout_s=0.3)
@@ -296,25 +320,44 @@ def test_a_peer_that_reads_slowly_slows_the_sender_and_loses_nothing() -> None:
 
 
 def test_no_deadlock_with_a_peer_that_does_not_read_before_its_replies_are_taken() -> None:
-    """It writes far more replies than socket buffers hold, then reads; the client's own batches fill the other way."""
-    batches, size = 120, 30_000
+    """Both directions are full: replies that no buffer holds one way, large batches the other way."""
+    small, large = 30_000, 2
 
     def stubborn(talk: Conversation) -> None:
-        talk.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        owed = 0
-        for batch_id in range(1, batches + 1):
-            assert (talk.read_line() or b"").startswith(b"__BATCH__:%d:" % batch_id)
-            owed += 1
-            if owed == 60:
-                for _ in range(owed):  # 60 replies, byte by byte, while nothing is read
-                    for byte in b"RECEIVED\n":
-                        talk.write(bytes([byte]))
-                owed = 0
+        talk.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        for _ in range(small):
+            talk.read_line()
+        talk.write(b"RECEIVED\n" * small)  # 270 KB; until all of it is taken nothing is read
+        for _ in range(large):
+            talk.read_line()
+        talk.write(b"RECEIVED\n" * large)
 
     with ScriptedIngress([auth("secret"), stubborn]) as ingress:
-        client = connect(ingress, limits=WindowLimits(batches=90, payload_bytes=1 << 30))
-        send_all(client, batches, b"z" * size)
-    assert client.counts.received == batches
+        client = connect(ingress, limits=WindowLimits(1 << 20, 1 << 30, 1 << 30))
+        for batch_id in range(1, small + 1):
+            assert client.try_send(batch_id, b"")
+        for batch_id in range(small + 1, small + large + 1):
+            assert client.try_send(batch_id, b"z" * (8 << 20))
+        client.flush()
+        client.close()
+    assert (client.counts.received, client.counts.resent) == (small + large, 0)
+
+
+def test_connections_that_break_after_progress_are_made_again_soon() -> None:
+    """Progress makes the next wait short; without that the eighth would be 128 times as long."""
+    scripts = [[auth("secret"), expect_batches(n, n), reply("RECEIVED")] for n in range(1, 10)]
+    with ScriptedIngress(*scripts) as ingress:
+        client = connect(ingress, reconnect_least_s=0.03, reconnect_most_s=30.0, limits=WindowLimits(batches=1))
+        client._reconnects._random = lambda: 1.0
+        began = time.monotonic()
+        for batch_id in range(1, 10):
+            client.send(batch_id, b"x")
+            client.flush()
+            if batch_id < 9:
+                while client.phase is not Phase.OFFLINE:
+                    client.step(1.0)
+        assert time.monotonic() - began < 3.0
+        client.close()
 
 
 def test_one_batch_of_many_megabytes_goes_through() -> None:

@@ -144,13 +144,14 @@ class Model(Memory):
             self.held_here.discard(id_)
 
     def settle(self, first: int, last: int, log_index: int) -> None:
-        """The operator's word: it also takes a batch out of the queue, but not back from the sinks."""
+        """The operator's word: it also takes a batch out of the queue, though not back from the sinks."""
         for id_ in range(first, last + 1):
             self.lost.discard(id_)
             if self.state.get(id_) == "received":
                 self.queue = [(i, p) for i, p in self.queue if i != id_]
                 self.prints = [[(i, p) for group in self.prints for i, p in group if i != id_]]
-            self.settle_unless(id_, ("captured", "confirmed"))
+            self.settle_unless(id_, ("confirmed",))
+            (self.in_cut or set()).discard(id_)
         self.settled_through = max(self.settled_through, log_index)
 
     def session_started(self) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgesocket.config.document import Surroundings, read_document
@@ -43,11 +43,13 @@ def read(text: str, name: str = "job.conf") -> Any:
     return to_python(root)
 
 
+@settings(deadline=None)
 @given(documents, st.sampled_from(["job.conf", "job.json"]), st.sampled_from([None, 1]))
 def test_every_json_document_reads_as_json_does(document: dict[str, Any], name: str, indent: int | None) -> None:
     assert read(json.dumps(document, indent=indent, ensure_ascii=indent is None), name) == document
 
 
+@settings(deadline=None)
 @given(documents)
 def test_mark_line_ends_and_last_newline_change_nothing(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
@@ -58,6 +60,7 @@ def test_mark_line_ends_and_last_newline_change_nothing(document: dict[str, Any]
     assert read(text.strip("{}")) == document
 
 
+@settings(deadline=None)
 @given(st.lists(words, min_size=1, max_size=4), st.data())
 def test_a_dotted_name_is_found_under_every_spelling(path: list[str], data: st.DataObject) -> None:
     cuts = [data.draw(st.booleans()) for _ in path[1:]]
@@ -70,6 +73,7 @@ def test_a_dotted_name_is_found_under_every_spelling(path: list[str], data: st.D
     assert read(f"{text}\nfound-it = ${{{'.'.join(path)}}}")["found-it"] == 1
 
 
+@settings(deadline=None)
 @given(soup)
 def test_any_text_is_a_document_or_a_configuration_error(text: str) -> None:
     for name in ("job.conf", "job.json"):
@@ -83,6 +87,33 @@ def test_any_text_is_a_document_or_a_configuration_error(text: str) -> None:
                 assert problem.location.startswith(name)
 
 
+KEYS = ("a", "b", "c", "a.b", "a.c", "b.c")
+references = st.sampled_from(KEYS).flatmap(lambda key: st.sampled_from([f"${{{key}}}", f"${{?{key}}}"]))
+expressions = st.recursive(
+    references | st.sampled_from(["1", "x"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: "[" + ", ".join(items) + "]"),
+        st.lists(st.tuples(st.sampled_from(KEYS), inner), max_size=3).map(
+            lambda pairs: "{" + ", ".join(f"{key} = {value}" for key, value in pairs) + "}"
+        ),
+        st.tuples(inner, st.sampled_from(["", " "]), inner).map("".join),
+    ),
+    max_leaves=8,
+)
+webs = st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(["=", "+="]), expressions), max_size=8)
+
+
+@settings(deadline=None)
+@given(webs)
+def test_any_web_of_substitutions_comes_to_an_end(web: list[tuple[str, str, str]]) -> None:
+    text = "\n".join(" ".join(line) for line in web)
+    try:
+        load_job("source { EdgeSocket { port = 1, token = t } }\n" + text, "job.conf")
+    except ConfigError as error:
+        assert all(problem.location.startswith("job.conf:") for problem in error.problems)
+
+
+@settings(deadline=None)
 @given(soup)
 def test_any_text_inside_a_source_is_a_job_or_a_configuration_error(text: str) -> None:
     try:
@@ -94,6 +125,7 @@ def test_any_text_inside_a_source_is_a_job_or_a_configuration_error(text: str) -
 SECRET = "hunter2Zq"
 
 
+@settings(deadline=None)
 @given(soup, soup, st.sampled_from(["token", "secret_key", "auth_token", "tokn"]), st.sampled_from(["", '"', '"""']))
 def test_a_secret_with_anything_around_it_never_reaches_a_message(
     before: str, after: str, key: str, quote: str
@@ -111,11 +143,13 @@ def test_a_secret_with_anything_around_it_never_reaches_a_message(
         assert SECRET not in notes
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**9), st.decimals(Decimal("1e-18"), 1, places=18))
 def test_the_high_water_mark_is_the_exact_ceiling(capacity: int, ratio: Decimal) -> None:
     assert high_water_mark(capacity, ratio) == min(max(ceil(capacity * Fraction(ratio)), 1), capacity)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.sampled_from([("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)]), texts)
 def test_a_duration_is_its_number_times_its_unit(number: int, unit: tuple[str, int], blanks: str) -> None:
     blank = "".join(char for char in blanks if char.isspace())
@@ -123,6 +157,7 @@ def test_a_duration_is_its_number_times_its_unit(number: int, unit: tuple[str, i
     assert parse_duration(f"{blank}{number}{blank}{unit[0]}{blank}", "ms") == number * unit[1]
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8")))
 def test_a_variable_is_put_in_unchanged(value: str) -> None:
     assert substitute("<${x}>", {"x": value}, {}) == (f"<{value}>" if value else "<${x}>")
@@ -131,6 +166,7 @@ def test_a_variable_is_put_in_unchanged(value: str) -> None:
     assert to_python(root) == {"a": value}
 
 
+@settings(deadline=None)
 @given(st.dictionaries(words, st.text().filter(lambda value: "," not in value), min_size=1))
 def test_assignments_come_back_from_one_argument_or_from_many(variables: dict[str, str]) -> None:
     arguments = [f"{name}={value}" for name, value in variables.items()]

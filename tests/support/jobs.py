@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "integration-token"
@@ -46,19 +48,77 @@ def rows(directory: Path) -> list[str]:
     return found
 
 
-class Job:
-    """One `edgesocket run` process. `kill_at`: a fault point and which time, see `killable_run`."""
+def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it") -> Any:
+    """Poll `condition` until it is true; returns what it returned."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:g} s"
+        time.sleep(0.01)
+    return found
 
-    def __init__(self, conf: Path, *options: str, kill_at: tuple[str, int] | None = None) -> None:
+
+def edgesocket(*arguments: str | Path, timeout_s: float = 60.0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run one command to its end. `options` go to `subprocess.run`."""
+    command = [sys.executable, "-m", "edgesocket", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=timeout_s, **{"check": False, **options}
+    )
+
+
+class Job:
+    """One `edgesocket run` process.
+
+    Args:
+        conf: the job file.
+        options: further arguments of `run`.
+        kill_at: a fault point and which time, see `killable_run`.
+        signal_at_point: what the process does to itself there.
+        log: where its standard error goes, if not beside the job file.
+        stdout: where its standard output goes.
+        env: further environment variables.
+    """
+
+    def __init__(
+        self,
+        conf: Path,
+        *options: str,
+        kill_at: tuple[str, int] | None = None,
+        signal_at_point: signal.Signals = signal.SIGKILL,
+        log: Path | None = None,
+        stdout: int = subprocess.DEVNULL,
+        env: dict[str, str] | None = None,
+    ) -> None:
         command = [sys.executable, "-m", "edgesocket"]
         if kill_at is not None:
-            command = [sys.executable, "-m", "tests.support.killable_run", kill_at[0], str(kill_at[1])]
-        self.log = conf.parent / f"{conf.stem}.log"
+            point, nth = kill_at
+            command = [sys.executable, "-m", "tests.support.killable_run", signal_at_point.name, point, str(nth)]
+        self.log = log or conf.parent / f"{conf.stem}.log"
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as stream:
             self.process = subprocess.Popen(
-                [*command, "run", str(conf), *options], stderr=stream, stdout=subprocess.DEVNULL, cwd=ROOT
+                [*command, "run", str(conf), *options],
+                stderr=stream,
+                stdout=stdout,
+                cwd=ROOT,
+                env={**os.environ, **(env or {})},
             )
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.process.pid
+
+    def wait_for_state(self, state: str, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Return when the kernel shows the process in this state (`T`: stopped)."""
+        path = Path(f"/proc/{self.pid}/stat")
+        wait_until(lambda: path.read_text().rpartition(")")[2].split()[0] == state, timeout_s, f"state {state}")
+
+    def wait(self, timeout_s: float = 30.0) -> int:
+        """The exit code."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the job did not end within {timeout_s:g} s:\n{self.log_text()}") from None
 
     def log_text(self) -> str:
         """What this process has logged."""
@@ -80,7 +140,7 @@ class Job:
     def stop(self, timeout_s: float = 30.0) -> int:
         """SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout_s)
+        return self.wait(timeout_s)
 
     def kill(self) -> None:
         """SIGKILL, if it still lives."""

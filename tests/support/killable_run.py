@@ -1,9 +1,9 @@
-"""`edgesocket run`, with a SIGKILL built in: `python -m tests.support.killable_run POINT NTH run JOB ...`.
+"""`edgesocket run`, with a signal built in: `python -m tests.support.killable_run SIGKILL POINT NTH run JOB ...`.
 
 POINT is a fault point of the store (`create.half-written`), of the arrival log (`arrivals.written`), or `before X` /
 `after X` where X is an effect of the checkpoint procedure (`PrepareSinks`); a point of the store may be narrowed by a
-part of the file's name (`create.synced:log/`). The process kills itself with SIGKILL when the point is reached the
-NTH time. Everything else is the real command.
+part of the file's name (`create.synced:log/`). The process sends itself the signal (SIGKILL, or SIGSTOP to fall
+asleep) when the point is reached the NTH time. Everything else is the real command.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from edgesocket.store.local import LocalStore
 
 
 class KillAt:
-    """Kills the process when a point is reached for the nth time."""
+    """Signals the own process when a point is reached for the nth time."""
 
-    def __init__(self, point: str, nth: int) -> None:
+    def __init__(self, number: signal.Signals, point: str, nth: int) -> None:
+        self._number = number
         self._point, _, self._name = point.partition(":")
         self._left = nth
         self._lock = threading.Lock()
@@ -39,7 +40,7 @@ class KillAt:
         with self._lock:
             self._left -= 1
             if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), self._number)
 
 
 def install(fault: KillAt) -> None:
@@ -59,5 +60,5 @@ def install(fault: KillAt) -> None:
 
 
 if __name__ == "__main__":
-    install(KillAt(sys.argv[1], int(sys.argv[2])))
-    sys.exit(main(sys.argv[3:]))
+    install(KillAt(signal.Signals[sys.argv[1]], sys.argv[2], int(sys.argv[3])))
+    sys.exit(main(sys.argv[4:]))

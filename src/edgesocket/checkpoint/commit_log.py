@@ -37,8 +37,9 @@ names the checksum of the one its writer had read before it, and entries only co
 that ends at the head (log_view.py): litter below a gap is outside, litter that happens to touch the oldest kept entry
 is not the one that entry names. Epochs of litter do count for choosing the next epoch.
 
-An operator's append (settle, accept) has no epoch to defend, so it is told apart by the chain: if there is something
-above, the entry right after it either names ours (taken in) or it was stale and is written again at the head.
+An operator's append (settle, accept) has no epoch to defend, so it is told apart by the chain: if there is anything
+above, the log is read again, and either the entry is in the chain (whoever went on has taken it in), or it is written
+again at the head. (Looking at the next entry alone would not do: litter can follow litter.)
 
 What this asks of a store, besides an exclusive and durable create: *a listing shows every file that existed during
 the whole listing*. A listing that itself sleeps for longer than entries are kept could miss everything, so
@@ -307,11 +308,9 @@ def _append_as_operator(log: Log, entry: OperatorEntry) -> Procedure[int]:
             _require_listed(index, indexes)
             log.add(placed)
             return index
-        after = yield from _read(index + 1)
-        if isinstance(after, Placed) and after.after == placed.crc:
-            log.add(placed)
-            return index
         yield from _load(log)
+        if any(p.index == index and p.crc == placed.crc for p in log.entries):
+            return index
     raise StoreError("the commit log grows faster than can be appended")
 
 

@@ -12,7 +12,6 @@ from edgesocket.components.sink import Sink
 from edgesocket.components.state import Host
 from edgesocket.config.document import SourceFile
 from edgesocket.config.job import JobSpec, SinkSpec, load_job
-from edgesocket.config.sinks import ConsoleOptions, LocalFileOptions
 from edgesocket.config.variables import parse_variables
 from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.errors import UsageError
@@ -115,10 +114,4 @@ def make_plan(
 
 
 def _make_sink(spec: SinkSpec) -> Sink:
-    factory = sink_registry.factory(spec.plugin)
-    options = spec.options
-    if isinstance(options, ConsoleOptions):
-        return factory(log_print_data=options.log_print_data, log_print_delay_ms=options.log_print_delay_ms)
-    if isinstance(options, LocalFileOptions):
-        return factory(path=options.path, file_format_type=options.file_format_type)
-    return factory()
+    return sink_registry.factory(spec.plugin)(**spec.arguments)

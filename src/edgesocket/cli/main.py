@@ -26,8 +26,8 @@ VERBS = {
 
 EXTRA_OF_MODULE = {
     "numpy": "engine",
+    "pyarrow": "engine",
     "xxhash": "engine",
-    "lark": "engine",
     "cryptography": "crypto",
 }
 """Which extra brings a missing library."""

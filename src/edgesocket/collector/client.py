@@ -106,6 +106,9 @@ class CollectorClient:
         self._next_try = 0.0
         self._try_ends = 0.0
         self._progress_at = time.monotonic()
+        self._sent_seen = 0
+        self._resent_at_progress = 0
+        self._written_bytes: int | None = None
         self._last_problem = "not tried yet"
         self._strange_reply_told = False
         self._ended: CollectorError | None = None
@@ -254,6 +257,7 @@ class CollectorClient:
         ready = {descriptor for descriptor, _ in poller.poll(math.ceil(wait_s * 1000))}
         if own in ready:
             self._ready(time.monotonic())
+        self._watch_bytes()
         return ready.intersection(wake_on)
 
     def close(self) -> None:
@@ -395,8 +399,22 @@ class CollectorClient:
         else:
             self._polls.answered(now, news=news)
 
+    def _watch_bytes(self) -> None:
+        """Count what goes out for the first time as progress: on a slow line one large batch may take minutes.
+
+        Repeats do not count: a batch that is refused, or lost, again and again must not keep a client going for ever.
+        """
+        counts = self.counts
+        written = None if self._link is None else self._link.bytes_under_way
+        going_on = written is not None and written != self._written_bytes
+        if counts.sent != self._sent_seen or (going_on and counts.resent == self._resent_at_progress):
+            self._progress_at = time.monotonic()
+        self._sent_seen = counts.sent
+        self._written_bytes = written
+
     def _progressed(self, now: float) -> None:
         self._progress_at = now
+        self._resent_at_progress = self.counts.resent
         self._reconnects.progressed()
 
     def _lost(self, loss: LinkLostError, now: float) -> None:

@@ -36,6 +36,8 @@ class Connection:
         self._problem = OSError(errno.EADDRNOTAVAIL, "the name has no address")
         self._unsent = bytearray()
         self._write_broken = False
+        self.written_bytes = 0
+        """Bytes the network has taken."""
         self.connected = False
         self._try_next()
 
@@ -55,6 +57,11 @@ class Connection:
     def writable_bytes(self) -> int:
         """How much more may be given to `write` now; 0 or less: come back later."""
         return WRITE_BUFFER_BYTES - len(self._unsent)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the network has not yet taken all there is to write."""
+        return bool(self._unsent)
 
     def check_connected(self) -> bool:
         """Whether the connection is made; call it when the descriptor is ready.
@@ -92,6 +99,7 @@ class Connection:
                 self._write_broken = True
                 return
             del self._unsent[:written]
+            self.written_bytes += written
 
     def read(self) -> bytes | None:
         """Bytes that have come; b"" at the end of the stream; None while there are none.

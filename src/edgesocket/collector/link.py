@@ -55,6 +55,11 @@ class Link:
         """Whether another batch should be written now; else it is better kept in the window."""
         return self._connection.writable_bytes > 0
 
+    @property
+    def bytes_under_way(self) -> int | None:
+        """While there is still something to write: how many bytes were written so far. Else None."""
+        return self._connection.written_bytes if self._connection.is_writing else None
+
     def write_batch(self, batch_id: int, payload: bytes) -> None:
         """Write a batch; `push` moves the bytes."""
         self._connection.write(self._session.send_batch(batch_id, payload))

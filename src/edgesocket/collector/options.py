@@ -15,8 +15,9 @@ class ClientOptions:
         commit: keep batches until an ACK covers them, and poll for it. The ids must never start again then.
         limits: how much is taken on before `send` waits.
         connect_timeout_s: how long `connect` tries, and how long one attempt (authentication included) may take.
-        progress_timeout_s: give up when for so long nothing was received, confirmed or refused although something
-            is left to do; lost connections are made again until then. None: never give up.
+        progress_timeout_s: give up when for so long nothing was received, confirmed or refused for good, and no new
+            batch was being written, although something is left to do; lost connections are made again until then.
+            None: never give up.
         poll_least_s, poll_most_s: interval of the commit polls; it grows while there is no news.
         reconnect_least_s, reconnect_most_s: bounds of the (jittered) waits between connections.
     """

@@ -83,7 +83,7 @@ def read_document(text: str, name: str, surroundings: Surroundings, report: Repo
         reading.read_into(root, SourceFile(name, text))
     except SyntaxStop:
         raise ConfigError(report.sorted_problems(name)) from None
-    resolver = Resolver(root, surroundings.variables, surroundings.environ, report)
+    resolver = Resolver(root, reading.statements, surroundings.variables, surroundings.environ, report)
     try:
         values = resolver.resolve()
     except EndlessValues:

@@ -198,7 +198,9 @@ class _JobReader:
                 location, "env", f"is a block, not {describe(entry.node)}", "env { job.mode = STREAMING }"
             )
         flat = {key[4:]: field for key, field in self._root.fields.items() if key.startswith("env.")}
-        fields.update(flat)
+        for key, field in flat.items():
+            if key not in fields or fields[key].order < field.order:
+                fields[key] = field
         parsed = parse_options(ENV, ObjectNode(fields, location), "env", self._report, elsewhere=_ELSEWHERE_FROM_ENV)
         if entry is None and not flat:
             self._fill_in("env", "env { job.mode = STREAMING }", location)
@@ -240,8 +242,10 @@ class _JobReader:
             number = 1 + sum(sink.plugin == plugin for sink in sinks)
             sink_id = plugin if number == 1 else f"{plugin}-{number}"
             path = f"sink.{sink_id}"
-            block = child.block or ObjectNode({}, child.location)
-            options = parse_options(SINKS[plugin].table, block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK)
+            if child.block is None:
+                continue
+            table = SINKS[plugin].table
+            options = parse_options(table, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK)
             sinks.append(_Plugin(plugin, sink_id, path, child.location, options))
         if source is not None and source.options.has("plugin_output"):
             for sink in sinks:

@@ -30,8 +30,10 @@ from edgesocket.config.syntax import Array, Expression, Join, Object, Statement,
 
 MAX_DEPTH = 64
 """Values inside values and substitutions behind substitutions, together."""
-MAX_STEPS = 50_000
-"""Looks at an assignment, for one file: `a = ${a}${a}` fifty times over must end in a message, not in silence."""
+STEPS = 5_000
+STEPS_PER_ASSIGNMENT = 50
+"""How often assignments may be looked at, all in all. Usual files need three looks at each; `a = ${a}${a}` fifty times
+over would need more than there is time for, and ends in a message instead."""
 MAX_TEXT = 1 << 20
 """Characters of one joined text, elements of one joined list."""
 
@@ -46,11 +48,25 @@ class EndlessValues(Exception):  # noqa: N818 - it ends the resolving; the probl
 class Resolver:
     """Resolves one document. Use it once.
 
+    Args:
+        root: the document.
+        assignments: how many it has, at all depths.
+        variables: of `-i`.
+        environ: the environment.
+        report: takes what is wrong.
+
     Attributes:
         used: every name a substitution looked up.
     """
 
-    def __init__(self, root: Object, variables: Mapping[str, str], environ: Mapping[str, str], report: Report) -> None:
+    def __init__(
+        self,
+        root: Object,
+        assignments: int,
+        variables: Mapping[str, str],
+        environ: Mapping[str, str],
+        report: Report,
+    ) -> None:
         self.used: set[str] = set()
         self._root = root
         self._variables = variables
@@ -60,7 +76,7 @@ class Resolver:
         self._busy: set[tuple[int, str]] = set()
         self._dug: set[int] = set()
         self._skipped = 0
-        self._steps = 0
+        self._steps_left = STEPS + STEPS_PER_ASSIGNMENT * assignments
 
     def resolve(self) -> ObjectNode:
         """The document's values. Faults go to the report, the values concerned become BrokenNode.
@@ -247,14 +263,14 @@ class Resolver:
 
     def _statement(self, statement: Statement, rest: str) -> Node | None:
         """The value one assignment gives to `rest` below its key. None: undefined, or being worked out right now."""
-        self._steps += 1
+        self._steps_left -= 1
         mark = (id(statement), rest)
         if mark in self._memo:
             return self._memo[mark]
         if mark in self._busy:
             self._skipped += 1
             return None
-        if len(self._busy) >= MAX_DEPTH or self._steps > MAX_STEPS:
+        if len(self._busy) >= MAX_DEPTH or self._steps_left < 0:
             message = "values refer to each other without an end here"
             self._report.problem(statement.location, statement.key, message)
             raise EndlessValues

@@ -118,7 +118,7 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
     (_S.CAPTURED, _E.RECOGNISED): _S.CAPTURED,
     (_S.CAPTURED, _E.REFUSED_FOR_NOW): _S.CAPTURED,
     (_S.CAPTURED, _E.REFUSED_FOR_GOOD): _S.CAPTURED,
-    (_S.CAPTURED, _E.SETTLED_BY_OPERATOR): _S.CAPTURED,
+    (_S.CAPTURED, _E.SETTLED_BY_OPERATOR): _S.SETTLED,
     (_S.CAPTURED, _E.COVERED): _S.CONFIRMED,
     (_S.CONFIRMED, _E.ACCEPTED): _S.RECEIVED,
     (_S.CONFIRMED, _E.RECOGNISED): _S.CONFIRMED,
@@ -141,6 +141,8 @@ TRANSITIONS: dict[tuple[BatchState, BatchEvent], BatchState] = {
 
 A gap, held or settled id is never recognised (it has no accepted record), only a received one is emitted, only a
 captured one covered, and only a gap is passed over. Found lost: the accepted record ended whatever refusal stood.
+A captured id that the operator settles is not recognised any more: what he gave up may not come through a crash, so a
+resend that was answered RECEIVED after his word must be a record of its own.
 """
 
 STAYS_LOST: dict[BatchEvent, bool] = {
@@ -307,10 +309,6 @@ class Ledger:
     def overloaded(self) -> bool:
         """Whether the ledger holds as many ranges as it may."""
         return self.range_count >= MAX_LEDGER_RANGES
-
-    def has_late_gap(self, first: int, last: int) -> bool:
-        """Whether an id of `first..last` was never offered although a higher one was."""
-        return bool(self._never_offered(first, min(last, self.highest_offered)))
 
     def was_confirmed_at_auth(self, id_: int) -> bool:
         """Whether a confirmed id was already confirmed, and known so, when this connection authenticated."""

@@ -288,11 +288,16 @@ class IngressService:
         An id above all others would not: after an unclean end it counts as lost when it is passed over. A late one
         would look like a legal gap, and a second record like the first one.
         """
-        late = state is BatchState.GAP and id_ < self.ledger.highest_offered
-        return late or state is BatchState.SETTLED or state in _HAS_A_RECORD
+        return state in _HAS_A_RECORD or self._nobody_would_hold(state, id_)
+
+    def _nobody_would_hold(self, state: BatchState, id_: int) -> bool:
+        """The same of an id that is refused for now."""
+        return state is BatchState.SETTLED or (state is BatchState.GAP and id_ < self.ledger.highest_offered)
 
     def _hold(self, first: int, last: int) -> None:
-        self._must_sync |= self.ledger.floor is None or self.ledger.has_late_gap(first, last)
+        self._must_sync |= self.ledger.floor is None or any(
+            self._nobody_would_hold(state, low) for state, low, _ in self.ledger.segments(first, last)
+        )
         self.ledger.hold(first, last)
         self._note(NoteKind.HELD, first, last)
 

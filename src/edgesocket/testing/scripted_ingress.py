@@ -19,6 +19,7 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
@@ -40,38 +41,47 @@ class Conversation:
         self.socket = connection
         self.requests = requests
         self._timeout_s = timeout_s
-        self._received = b""
+        self._lines: deque[bytes] = deque()
+        self._partial = bytearray()
         connection.settimeout(timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def read_line(self) -> bytes | None:
         """The next request line without its LF; None at the end of the stream (a cut line is dropped)."""
-        while b"\n" not in self._received:
+        while not self._lines:
             try:
                 data = self.socket.recv(RECV_BYTES)
             except TimeoutError:
-                raise ScriptError(f"no request within {self._timeout_s} s; so far: {self._received[:100]!r}") from None
+                raise ScriptError(f"no request within {self._timeout_s} s, only {self._partial[:100]!r}") from None
             except ConnectionError:
                 return None
             if not data:
                 return None
-            self._received += data
-        line, _, self._received = self._received.partition(b"\n")
+            self.take(data)
+        line = self._lines.popleft()
         self.requests.append(line)
         return line
 
     def is_quiet(self, seconds: float) -> bool:
         """Whether nothing comes for that long."""
-        if self._received:
+        if self._lines or self._partial:
             return False
         self.socket.settimeout(seconds)
         try:
-            self._received = self.socket.recv(RECV_BYTES)
+            self.take(self.socket.recv(RECV_BYTES))
         except TimeoutError:
             return True
         finally:
             self.socket.settimeout(self._timeout_s)
         return False
+
+    def take(self, data: bytes) -> None:
+        """Add bytes a step has read by itself to what `read_line` reads."""
+        first, *others = data.split(b"\n")
+        self._partial += first
+        for piece in others:
+            self._lines.append(bytes(self._partial))
+            self._partial[:] = piece
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""

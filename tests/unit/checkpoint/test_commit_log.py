@@ -18,7 +18,7 @@ from edgesocket.checkpoint.commit_log import (
     read_log,
     refresh,
 )
-from edgesocket.checkpoint.effects import Create, List, Read, Remove, Wait
+from edgesocket.checkpoint.effects import Create, List, Read, Wait
 from edgesocket.checkpoint.entries import AFTER_DAMAGED, FIRST, Damage
 from edgesocket.checkpoint.log_view import COMMITS_IN_MEMORY
 from edgesocket.errors import DamagedStateError, FencedError, StoreError
@@ -153,6 +153,21 @@ class TestReading:
         assert log.damaged == []
         assert log.last(Commit)[1].n == 8
         assert store.effects.count(List("log")) > 2
+
+    def test_litter_read_under_a_listed_name_is_not_taken_for_the_head(self):
+        """The reader sleeps between listing and reading; the head it listed is pruned, and a zombie uses its name."""
+        store = MemoryStore()
+        owner = new_owner(store, commits=2)
+        reading = read_log()
+        listed = store.perform(next(reading))
+        litter = encode_entry(Commit(1, 0, 99, {}), 4, owner.entries[-2].crc)
+        for n in (3, 4, 5):
+            commit(store, owner, n)
+        prune_all(store, owner)
+        store.files[entry_name(4)] = litter
+        log = go_on(store, reading, listed)
+        assert log.last(Commit)[1].n == 5
+        assert [entry.n for _, entry in log.all(Commit)] == [5]
 
     def test_old_commits_are_not_kept_in_memory(self):
         store = MemoryStore()
@@ -431,6 +446,20 @@ class TestOperatorsAppend:
         assert index == owner.head + 1
         assert [placed.entry.reason for placed in store.run(refresh(owner))] == ["broken pump"]
 
+    def test_litter_that_follows_litter_does_not_prove_that_it_was_taken_in(self):
+        store = MemoryStore()
+        owner = new_owner(store, commits=1)
+        appending = append(store.run(read_log()), a_settle())
+        create = next(appending)
+        for n in (2, 3, 4, 5):
+            commit(store, owner, n)
+        prune_all(store, owner)
+        made = store.perform(create)
+        zombies = encode_entry(Commit(1, 0, 2, {}), 5, create.data[:8].decode())
+        store.files[entry_name(5)] = zombies
+        assert go_on(store, appending, made) == owner.head + 1
+        assert [placed.entry.reason for placed in store.run(refresh(owner))] == ["broken pump"]
+
 
 class TestRefresh:
     def test_nothing_new_costs_one_read(self):
@@ -638,9 +667,3 @@ def test_litter_never_gets_into_the_chain():
 
 def test_a_new_log_is_its_own():
     assert Log().take_news() == []
-
-
-def test_removing_is_the_only_other_effect():
-    store = MemoryStore()
-    prune_all(store, new_owner(store, commits=3))
-    assert {type(effect) for effect in store.effects} == {Create, List, Read, Remove}

@@ -346,9 +346,9 @@ class TestExitCodes:
             Path(second).unlink(missing_ok=True)
             return "RECEIVED"
 
-        first = written(tmp_path, b"a\n" * 5_000, "first")
+        first = written(tmp_path, (b"a" * 1000 + b"\n") * 200, "first")
         with ScriptedIngress([auth("secret"), answer(vanish)]) as ingress:
-            assert run_to(ingress, first, second) == 64
+            assert run_to(ingress, first, second, "--window", "2") == 64
         shown = capsys.readouterr().err
         assert f"cannot read {second}: No such file" in shown
         assert re.search(r"sent \d+, received", shown)

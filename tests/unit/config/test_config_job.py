@@ -112,6 +112,7 @@ class TestGoodJobs:
             "job.conf: sink is missing, filled in: sink { Console {} }",
         )
         assert job(SOURCE + "env { job.name = a }\nenv.job.name = b").name == "b"
+        assert job(SOURCE + "env.job.name = a\nenv { job.name = b }").name == "b"
 
 
 class TestFilledIn:
@@ -380,7 +381,7 @@ class TestSinkProblems:
         ]
 
     def test_a_sink_with_a_reported_fault_says_nothing_more(self) -> None:
-        assert len(problems(SOURCE + "sink { Console = ${nope} }")) == 1
+        assert len(problems(SOURCE + "sink { LocalFile = ${nope} }")) == 1
         assert len(problems(SOURCE + "sink = ${nope}")) == 1
 
 

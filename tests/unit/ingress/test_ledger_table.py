@@ -19,7 +19,7 @@ EXPECTED = """
 state          accepted  recognised  refused_for_now  refused_for_good  settled    found_lost  passed_over
 gap            received  -           held             settled           settled    lost        lost
 received       received  received    received         received          settled    lost        received
-captured       received  captured    captured         captured          captured   -           captured
+captured       received  captured    captured         captured          settled    -           captured
 confirmed      received  confirmed   confirmed        confirmed         confirmed  lost        confirmed
 held           received  -           held             settled           settled    lost        held
 settled        received  -           held             settled           settled    lost        settled
