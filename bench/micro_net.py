@@ -7,6 +7,8 @@ Three servers take turns, each against the same load generator (a process of its
 - `bare`    a recv() loop that counts line feeds and answers RECEIVED for each, in one send a burst;
 - `session` the same loop with the protocol session in it: what parsing costs;
 - `server`  `IngressServer` with a handler that only counts: what this package adds to that.
+
+CPU is that of the serving thread, system calls included, for one record; on a busy machine it is the number to look at.
 """
 
 from __future__ import annotations
@@ -36,20 +38,28 @@ TOKEN = b"bench"
 AUTH = b"__AUTH__:" + TOKEN + b"\n"
 RECEIVE_BYTES = 1024 * 1024
 
+Measured = tuple[float, int]
+"""The load's own figure, and how many records were answered."""
+Load = Callable[[int], Measured]
+Served = tuple[Measured, float]
+"""What the load measured, and the CPU seconds of the serving thread."""
+
 
 class Counter:
     """A handler that counts, and ends the bench after the first conversation."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.cpu_s = 0.0
 
     def accepts_token(self, token: bytes) -> bool:
         return token == TOKEN
 
-    def session_started(self, peer: str) -> None:
-        pass
+    def session_started(self, _: str) -> None:
+        self.cpu_s = -time.thread_time()
 
     def session_ended(self, _: str) -> None:
+        self.cpu_s += time.thread_time()
         self.done.set()
 
     def may_send(self) -> bool:
@@ -60,7 +70,7 @@ class Counter:
             replies.add(RECEIVED, event.count if isinstance(event, RecordBlock) else 1)
 
 
-def serve_with_layer(load: Callable[[int], str]) -> str:
+def serve_with_layer(load: Load) -> Served:
     handler = Counter()
     with tempfile.TemporaryDirectory() as directory:
         server = IngressServer(ListenOptions(port=0, lock_directory=directory), handler)
@@ -68,10 +78,10 @@ def serve_with_layer(load: Callable[[int], str]) -> str:
         said = load(server.port)
         assert handler.done.wait(10)
         server.stop()
-    return said
+    return said, handler.cpu_s
 
 
-def serve_bare(load: Callable[[int], str]) -> str:
+def serve_bare(load: Load) -> Served:
     memory = bytearray(RECEIVE_BYTES)
     view = memoryview(memory)
 
@@ -85,7 +95,7 @@ def serve_bare(load: Callable[[int], str]) -> str:
     return _serve_once(converse, load)
 
 
-def serve_with_session(load: Callable[[int], str]) -> str:
+def serve_with_session(load: Load) -> Served:
     def converse(sock: socket.socket) -> None:
         session = ServerSession(lambda token: token == TOKEN, BufferPool(), DEFAULT_MAX_LINE_BYTES, True)
         handler, replies = Counter(), ReplyQueue()
@@ -108,26 +118,30 @@ def _read_auth(sock: socket.socket) -> None:
     sock.sendall(b"ACK\n")
 
 
-def _serve_once(converse: Callable[[socket.socket], None], load: Callable[[int], str]) -> str:
+def _serve_once(converse: Callable[[socket.socket], None], load: Load) -> Served:
+    cpu_s = 0.0
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
+            nonlocal cpu_s
             sock, _ = listener.accept()
             with sock:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                cpu_s = -time.thread_time()
                 converse(sock)
+                cpu_s += time.thread_time()
 
         thread = threading.Thread(target=accept)
         thread.start()
         said = load(listener.getsockname()[1])
         thread.join()
-        return said
+        return said, cpu_s
 
 
 SERVERS = {"bare": serve_bare, "session": serve_with_session, "server": serve_with_layer}
 
 
-def pipeline(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
+def pipeline(sock: socket.socket, seconds: float, payload_bytes: int) -> Measured:
     """Write as fast as the server reads, and take replies in between; MB/s of request lines answered."""
     lines = [b"__BATCH__:%d:%b\n" % (n, b"x" * payload_bytes) for n in range(1_000_000, 1_004_096)]
     block, view = b"".join(lines), memoryview(bytearray(1 << 20))
@@ -142,10 +156,11 @@ def pipeline(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
     sock.shutdown(socket.SHUT_WR)
     while count := sock.recv_into(view):
         answered += count
-    return f"{answered / len(b'RECEIVED.') * len(lines[0]) / (time.perf_counter() - start) / 1e6}"
+    records = answered // len(b"RECEIVED.")
+    return records * len(lines[0]) / (time.perf_counter() - start) / 1e6, records
 
 
-def stop_and_wait(sock: socket.socket, seconds: float, payload_bytes: int) -> str:
+def stop_and_wait(sock: socket.socket, seconds: float, payload_bytes: int) -> Measured:
     """One line, one reply; the median in microseconds."""
     line = b"__BATCH__:1000000:" + b"x" * payload_bytes + b"\n"
     took: list[float] = []
@@ -154,7 +169,7 @@ def stop_and_wait(sock: socket.socket, seconds: float, payload_bytes: int) -> st
         sock.sendall(line)
         sock.recv(100)
         took.append(time.perf_counter() - start)
-    return f"{statistics.median(took) * 1e6}"
+    return statistics.median(took) * 1e6, len(took)
 
 
 LOADS = {"pipeline": pipeline, "stop-and-wait": stop_and_wait}
@@ -166,7 +181,7 @@ def generate_load(port: int, kind: str, seconds: float, payload_bytes: int) -> N
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.sendall(AUTH)
         assert sock.recv(len(b"ACK\n"), socket.MSG_WAITALL) == b"ACK\n"
-        print(LOADS[kind](sock, seconds, payload_bytes))
+        print(*LOADS[kind](sock, seconds, payload_bytes))
 
 
 def _pin(core: int) -> None:
@@ -185,23 +200,28 @@ def main() -> None:
         generate_load(int(options.load[0]), options.load[1], options.seconds, options.payload)
         return
     settings = ["--seconds", str(options.seconds), "--payload", str(options.payload)]
-    results: dict[tuple[str, str], list[float]] = {}
+    results: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for _ in range(options.rounds):
         for kind in LOADS:
             for name, serve in SERVERS.items():
 
-                def load(port: int, kind: str = kind) -> str:
+                def load(port: int, kind: str = kind) -> Measured:
                     command = [sys.executable, __file__, "--load", str(port), kind, *settings]
                     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                     _pin(0)
-                    return process.communicate()[0]
+                    figure, records = process.communicate()[0].split()
+                    return float(figure), int(records)
 
-                results.setdefault((kind, name), []).append(float(serve(load)))
+                (figure, records), cpu_s = serve(load)
+                results.setdefault((kind, name), []).append((figure, cpu_s / records * 1e6))
     print(f"payload {options.payload} B, medians of {options.rounds} rounds of {options.seconds} s")
     for kind, unit in (("pipeline", "MB/s"), ("stop-and-wait", "us p50")):
         for name in SERVERS:
-            values = results[kind, name]
-            print(f"  {kind:14} {name:8} {statistics.median(values):9.1f} {unit}   {[round(v, 1) for v in values]}")
+            figures, cpu = zip(*results[kind, name], strict=True)
+            print(
+                f"  {kind:14} {name:8} {statistics.median(figures):8.1f} {unit:7}"
+                f" {statistics.median(cpu):8.3f} us CPU a record   {[round(v, 1) for v in figures]}"
+            )
 
 
 if __name__ == "__main__":

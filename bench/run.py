@@ -67,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--generator-cpus", default="", metavar="N,N", help="CPUs of the generator (default: the second)"
     )
+    parser.add_argument("--nice", type=int, default=0, help="priority of servers and generator, e.g. -15 (needs root)")
     parser.add_argument("--python-tools", action="store_true", help="do not use a C compiler")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results go (bench/results)")
     parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md too")
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fill_defaults(options)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     tools = build_tools(python_only=options.python_tools)
-    pins = machine.choose_pins(options.server_cpus, options.generator_cpus)
+    pins = machine.choose_pins(options.server_cpus, options.generator_cpus, options.nice)
     bench = Bench(tools.generator, pins, options.windows, options.tries)
     command = None if options.no_product else product_command(options.product)
     context = Context(options, bench, tools, command, print)

@@ -17,33 +17,46 @@ LINUX = sys.platform.startswith("linux")
 
 @dataclass(frozen=True)
 class Pins:
-    """CPUs for the server and for the generator; empty = wherever the system puts them."""
+    """CPUs for the server and for the generator (empty = wherever the system puts them), and the priority of both."""
 
     server: frozenset[int]
     generator: frozenset[int]
+    nice: int = 0
 
     def __str__(self) -> str:
+        nice = f", nice {self.nice}" if self.nice else ""
         if not self.server:
-            return "server and generator are not pinned"
+            return f"server and generator are not pinned{nice}"
         server, generator = (", ".join(map(str, sorted(cpus))) for cpus in (self.server, self.generator))
-        return f"server on CPU {server}, generator on CPU {generator}"
+        return f"server on CPU {server}, generator on CPU {generator}{nice}"
 
 
-def choose_pins(server: str, generator: str) -> Pins:
+def choose_pins(server: str, generator: str, nice: int = 0) -> Pins:
     """The CPUs asked for ("0,2"), or the first for every server and the next one for the generator."""
     if not hasattr(os, "sched_setaffinity"):
-        return Pins(frozenset(), frozenset())
+        return Pins(frozenset(), frozenset(), nice)
     usable = sorted(os.sched_getaffinity(0))
 
     def asked(text: str, default: int) -> frozenset[int]:
         return frozenset(map(int, text.split(","))) if text else frozenset([default])
 
-    return Pins(asked(server, usable[0]), asked(generator, usable[min(1, len(usable) - 1)]))
+    return Pins(asked(server, usable[0]), asked(generator, usable[min(1, len(usable) - 1)]), nice)
 
 
-def pinner(cpus: frozenset[int]) -> Callable[[], None] | None:
-    """What a child does before it becomes its program: stay on these CPUs (its threads do too)."""
-    return (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+def settler(cpus: frozenset[int], nice: int) -> Callable[[], None]:
+    """What a child does before it becomes its program: stay on these CPUs, at this priority (its threads do too)."""
+
+    def settle() -> None:
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if nice:
+            os.setsid()
+            os.setpriority(os.PRIO_PROCESS, 0, nice)
+            group = Path("/proc/self/autogroup")  # where Linux shares CPUs out by session first, a session has one too
+            if group.exists():
+                group.write_text(str(nice))
+
+    return settle
 
 
 def cpu_seconds(pid: int) -> float | None:

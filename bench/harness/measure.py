@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from bench.harness.build import Program
-from bench.harness.machine import Pins, busy_seconds, pinner
+from bench.harness.machine import Pins, busy_seconds, settler
 from bench.harness.servers import TOKEN, Server, ServerFailedError
 
 DISTURBED = 0.08
@@ -186,7 +186,7 @@ class Bench:
             capture_output=True,
             text=True,
             timeout=60 + load.seconds + load.records / 2000,
-            preexec_fn=pinner(self.pins.generator),
+            preexec_fn=settler(self.pins.generator, self.pins.nice),
         )
         elapsed, after = monotonic() - began, self._clocks(server)
         server.check()

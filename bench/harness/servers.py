@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.harness.build import BENCH, Toolbox
-from bench.harness.machine import Pins, cpu_seconds, pinner
+from bench.harness.machine import Pins, cpu_seconds, settler
 
 TOKEN = "bench"
 READY_S = 60.0
@@ -132,7 +132,7 @@ def start(spec: ServerSpec, pins: Pins, directory: Path) -> Server:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=pinner(pins.server),
+            preexec_fn=settler(pins.server, pins.nice),
         )
     return Server(spec, process, port, log)
 

@@ -16,11 +16,15 @@ MAX_BATCH_ID = 2**63 - 1
 IdRange = tuple[int, int]
 """First and last id of a range, both inclusive."""
 
+_SHIFTS_A_PASS = 16
+"""So many list shifts cost less than one pass over the ranges."""
+
 
 class IdRanges:
     """A set of ids as sorted, disjoint, non-adjacent inclusive ranges.
 
-    Not thread-safe. Adding at the upper end is O(1); other changes are O(ranges) at worst (one list shift).
+    Not thread-safe. Adding at the upper end is O(1); other changes are O(ranges) at worst (one list shift). A change by
+    another set costs about one such change, and a pass over that set and what lies between its ends here.
     """
 
     __slots__ = ("_first", "_last")
@@ -72,8 +76,35 @@ class IdRanges:
 
     def update(self, other: IdRanges) -> None:
         """Add every range of `other`."""
-        for first, last in other:
-            self.add(first, last)
+        low, high = self._reach(other)
+        if high - low > _SHIFTS_A_PASS * len(other):
+            for first, last in other:
+                self.add(first, last)
+        else:
+            self._put(low, high, IdRanges(sorted([*self._slice(low, high), *other])))
+
+    def difference_update(self, other: IdRanges) -> None:
+        """Take every range of `other` out; what is not in it is no error."""
+        low, high = self._reach(other)
+        if high - low > _SHIFTS_A_PASS * len(other):
+            for first, last in other:
+                self.remove(first, last)
+        else:
+            kept = (piece for first, last in self._slice(low, high) for piece in other.missing(first, last))
+            self._put(low, high, IdRanges(kept))
+
+    def _reach(self, other: IdRanges) -> tuple[int, int]:
+        """Which ranges (a slice) can touch the other set."""
+        if not other:
+            return 0, 0
+        return bisect_left(self._last, other._first[0] - 1), bisect_right(self._first, other._last[-1] + 1)
+
+    def _slice(self, low: int, high: int) -> Iterable[IdRange]:
+        return zip(self._first[low:high], self._last[low:high], strict=True)
+
+    def _put(self, low: int, high: int, ranges: IdRanges) -> None:
+        self._first[low:high] = ranges._first
+        self._last[low:high] = ranges._last
 
     def clear(self) -> None:
         """Empty the set."""
@@ -110,11 +141,18 @@ class IdRanges:
         i = bisect_left(self._last, id_)
         return self._last[i] if i < len(self._last) and self._first[i] <= id_ else None
 
-    def keep_highest(self, range_count: int) -> None:
-        """Drop the lowest ranges until at most `range_count` are left."""
-        if len(self._first) > range_count:
-            del self._first[:-range_count]
-            del self._last[:-range_count]
+    def keep_highest(self, range_count: int) -> int:
+        """Drop the lowest ranges until at most `range_count` (1 or more) are left.
+
+        Returns:
+            The highest id that was dropped, 0 for none.
+        """
+        if len(self._first) <= range_count:
+            return 0
+        highest = self._last[-range_count - 1]
+        del self._first[:-range_count]
+        del self._last[:-range_count]
+        return highest
 
     def first_of_newest(self, range_count: int) -> int:
         """The lowest id of the highest `range_count` ranges; 0 where there are not that many."""

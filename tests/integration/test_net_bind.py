@@ -148,31 +148,33 @@ def test_a_listener_on_the_loopback_address_alone_holds_the_port(tmp_path: Path)
 
 
 def test_a_listener_on_ipv6_alone_does_not_hold_the_port(tmp_path: Path) -> None:
-    with socket.socket(socket.AF_INET6) as holder:
+    with socket.create_server(("0.0.0.0", 0)) as free, socket.socket(socket.AF_INET6) as holder:
         try:
             holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            holder.bind(("::1", 0))
+            holder.bind(("::1", port_of(free)))
         except OSError:
             pytest.skip("no IPv6 here")
         holder.listen()
+        free.close()
 
         with running(tmp_path, port=port_of(holder), max_retries=0) as it, it.collector():
             pass
 
 
 BIND_PORT_80 = """
-import sys, tempfile
+import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from net_harness import Running
 from edgesocket.errors import ListenerError
 
-with tempfile.TemporaryDirectory() as directory:
-    it = Running(Path(directory), port=80, max_retries=-1, reconnect_interval_ms=60_000)
-    try:
-        it.server.start()
-    except ListenerError as error:
-        print(error)
+it = Running(Path(sys.argv[2]), port=80, max_retries=-1, reconnect_interval_ms=60_000)
+if os.geteuid() == 0:
+    os.setuid(65534)  # only now: another user may not be able to read this checkout
+try:
+    it.server.start()
+except ListenerError as error:
+    print(error)
 """
 
 
@@ -180,13 +182,9 @@ def test_a_port_without_the_right_to_it_fails_at_once(tmp_path: Path) -> None:
     floor = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
     if floor.exists() and int(floor.read_text()) <= 80:
         pytest.skip("everyone may bind port 80 here")
-    command = [sys.executable, "-c", BIND_PORT_80, str(Path(__file__).parent)]
-    nobody = 65534
-    user = nobody if os.geteuid() == 0 else None
-    try:
-        said = subprocess.run(command, user=user, capture_output=True, text=True, timeout=20, cwd="/").stdout
-    except PermissionError:
-        pytest.skip("another user cannot run this interpreter")
+    command = [sys.executable, "-c", BIND_PORT_80, str(Path(__file__).parent), str(tmp_path)]
+
+    said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
 
     assert "cannot listen on port 80: Permission denied (tried 1 time; a port below 1024" in said
 

@@ -187,7 +187,9 @@ def test_an_owner_that_slept_inside_a_checkpoint_cannot_complete_it(tmp_path: Pa
 
 
 def test_take_over_fences_a_live_owner_within_five_seconds(tmp_path: Path, state: Path) -> None:
-    first_conf, second_conf, first_port, second_port = _two_jobs(tmp_path, same_port=False)
+    # With rare checkpoints the first one finds out late: it goes on answering after the other one's claim.
+    env = f"{LEASE}\n checkpoint.interval = 3000"
+    first_conf, second_conf, first_port, second_port = _two_jobs(tmp_path, same_port=False, env=env)
     with _start(first_conf, state) as first:
         assert first.wait_until_listening()
         with _collector(first_port) as collector, _start(second_conf, state, "--take-over") as second:
@@ -222,7 +224,8 @@ def test_take_over_with_the_same_port_waits_for_the_port(tmp_path: Path, state: 
             assert second.wait_until_listening(), second.log_text()
             assert first.wait(5) == ExitCode.TRY_LATER, first.log_text()
             wire.close()
-            assert Wire(port).ask("__BATCH__:1:a") == "RECEIVED"
+            with Wire(port) as wire:
+                assert wire.ask("__BATCH__:1:a") == "RECEIVED"
 
 
 def test_the_port_of_a_connected_job_is_kept_for_it(tmp_path: Path) -> None:
@@ -245,7 +248,8 @@ def test_the_port_of_a_connected_job_is_kept_for_it(tmp_path: Path) -> None:
 
         wire.close()
         wait_until(lambda: first.log_text().count("listener opened") == 2, what="reopening the port")
-        assert Wire(port).ask("__BATCH__:1:a") == "RECEIVED"
+        with Wire(port) as wire:
+            assert wire.ask("__BATCH__:1:a") == "RECEIVED"
 
 
 class _Collector(threading.Thread):

@@ -157,18 +157,23 @@ def reader(world: World) -> Actor:
 
 
 def play(world: World, actors: list[Actor], schedule: list[tuple[int, int]]) -> None:
-    """Step actors as scheduled: (who, how many effects)."""
+    """Step actors as scheduled: (who, how many effects). Then the actors are gone."""
     waiting: dict[int, Callable[[], Any]] = {}
-    for who, steps in schedule:
-        actor = actors[who]
-        for _ in range(steps):
-            effect = waiting.pop(who, lambda actor=actor: next(actor))()
-            try:
-                result = world.perform(effect)
-            except StoreError as error:
-                waiting[who] = lambda actor=actor, error=error: actor.throw(error)
-            else:
-                waiting[who] = lambda actor=actor, result=result: actor.send(result)
+    try:
+        for who, steps in schedule:
+            actor = actors[who]
+            for _ in range(steps):
+                effect = waiting.pop(who, lambda actor=actor: next(actor))()
+                try:
+                    result = world.perform(effect)
+                except StoreError as error:
+                    waiting[who] = lambda actor=actor, error=error: actor.throw(error)
+                else:
+                    waiting[who] = lambda actor=actor, result=result: actor.send(result)
+    finally:
+        waiting.clear()
+        for actor in actors:
+            actor.close()
 
 
 def check_the_end(world: World) -> None:

@@ -184,6 +184,12 @@ class Wire:
         self._file.close()
         self.socket.close()
 
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def wait_for_ack(wire: Wire, batch_id: int, timeout_s: float = 20.0) -> str:
     """Poll until the reply is no longer PENDING; returns it."""

@@ -222,12 +222,19 @@ def _judge_rest(data: bytes, position: int, expected: int) -> tuple[bool, str]:
     if not any(data[position:]):
         # Nothing, or length that reached the disk without its bytes.
         return rest > 0, ""
-    damage = f"bytes from {position} on are damaged"
-    if any(_record_at(data, later, expected) for later in range(position + 1, len(data) - _PREFIX.size)):
-        return False, damage + ", with good ones after them"
-    if rest >= _PREFIX.size + _MIN_BODY:
-        length, crc = _PREFIX.unpack_from(data, position)
-        body_bytes = rest - _PREFIX.size
-        if not body_bytes < length <= _MAX_BODY or crc32(data[position + _PREFIX.size :], body_bytes) == crc:
-            return False, damage
+    if _was_finished(data, position, rest, expected):
+        return False, f"bytes from {position} on are damaged"
     return True, ""
+
+
+def _was_finished(data: bytes, position: int, rest: int, expected: int) -> bool:
+    if rest >= _PREFIX.size + _MAX_BODY:
+        return True
+    if any(_record_at(data, later, expected) for later in range(position + 1, len(data))):
+        return True
+    if rest < _PREFIX.size + _MIN_BODY:
+        return False
+    length, crc = _PREFIX.unpack_from(data, position)
+    there = rest - _PREFIX.size
+    # The last clause: a whole record of which only the length is wrong.
+    return not there < length <= _MAX_BODY or crc32(data[position + _PREFIX.size :], there) == crc

@@ -74,7 +74,7 @@ from edgesocket.checkpoint.entries import (
     entry_name,
     index_of,
 )
-from edgesocket.checkpoint.log_view import Log, follows, is_operator_entry
+from edgesocket.checkpoint.log_view import COMMITS_IN_MEMORY, Log, follows, is_operator_entry
 from edgesocket.errors import DamagedStateError, FencedError, StoreError
 
 __all__ = [
@@ -112,8 +112,11 @@ _REMOVALS_AT_ONCE = 256
 _BUSY_WAIT_S = 0.01
 
 
-def read_log() -> Procedure[Log]:
+def read_log(commits_in_memory: int = COMMITS_IN_MEMORY) -> Procedure[Log]:
     """Read the whole log.
+
+    Args:
+        commits_in_memory: how many of the newest commits the log remembers, at least as many as are kept restorable.
 
     Returns:
         The log with epoch 0: good for reading, for `claim`, and for appending operators' entries. What cannot be
@@ -122,7 +125,7 @@ def read_log() -> Procedure[Log]:
     Raises:
         StoreError: the store could not be read, or changed faster than it can be read.
     """
-    log = Log()
+    log = Log(commits_in_memory)
     yield from _load(log)
     log.take_news()
     return log

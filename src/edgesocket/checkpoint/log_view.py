@@ -42,13 +42,14 @@ class Log:
         epoch: epoch of the incarnation that writes through this log, 0 for a reader or an operator.
         head: index of the newest entry known, 0 for an empty log.
         highest_epoch: the highest epoch seen in any entry, leftovers included.
-        entries: the chain, in order; of its commits only the newest `COMMITS_IN_MEMORY`.
+        entries: the chain, in order; of its commits only the newest `commits_in_memory`.
         loose: entries below the chain, in order.
         damaged: places that cannot be read, in order; also the place below the chain where the entries that would
             say what was committed are missing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, commits_in_memory: int = COMMITS_IN_MEMORY) -> None:
+        self.commits_in_memory = commits_in_memory
         self.epoch = 0
         self.head = 0
         self.highest_epoch = 0
@@ -174,8 +175,8 @@ class Log:
 
     def _forget_old_commits(self) -> None:
         commits = self.all(Commit)
-        if len(commits) > COMMITS_IN_MEMORY:
-            old = {index for index, _ in commits[:-COMMITS_IN_MEMORY]}
+        if len(commits) > self.commits_in_memory:
+            old = {index for index, _ in commits[: -self.commits_in_memory]}
             self.entries = [placed for placed in self.entries if placed.index not in old]
 
 

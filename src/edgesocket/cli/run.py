@@ -7,19 +7,24 @@ import gc
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from edgesocket.cli.jobs import add_job_arguments, make_plan, read_job, state_directory, this_host
 from edgesocket.cli.log import LogLines
 from edgesocket.cli.status_file import write_status
 from edgesocket.config.job import JobSpec
+from edgesocket.engine.incarnation import REPLY_GRACE_S
 from edgesocket.engine.runner import JobRunner
 from edgesocket.errors import ExitCode
 from edgesocket.store.local import LocalStore
 from edgesocket.store.ownership import Owner
+
+END_MARGIN_S = 5.0
+"""What a graceful stop may take beyond replies and the last checkpoint, before the process ends all the same."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,16 +77,24 @@ def run(args: argparse.Namespace) -> int:
         reporter,
         publish,
     )
-    _stop_on_signals(runner)
+
+    def confirmed() -> int:
+        return int(last_status.get("source", {}).get("watermark", 0))
+
+    end_within_s = REPLY_GRACE_S + plan.checkpoint_timeout_s + END_MARGIN_S
+    _stop_on_signals(
+        runner,
+        end_within_s,
+        lambda: reporter(f"not stopped within {end_within_s:g} s; the last confirmed batch is {confirmed()}"),
+    )
     reporter(_greeting(spec, state_dir))
     gc.collect()
     gc.freeze()  # nothing made so far is garbage: the collector need not look at it again
     complete = runner.run()
-    confirmed = last_status.get("source", {}).get("watermark", 0)
     if complete:
-        reporter(f"stopped; every batch received is confirmed (watermark {confirmed})")
+        reporter(f"stopped; every batch received is confirmed (watermark {confirmed()})")
         return ExitCode.OK
-    reporter(f"stopped before everything was confirmed; the last confirmed batch is {confirmed}")
+    reporter(f"stopped before everything was confirmed; the last confirmed batch is {confirmed()}")
     return ExitCode.TRY_LATER
 
 
@@ -96,15 +109,26 @@ def _greeting(spec: JobSpec, state_dir: Path) -> str:
     return f"job {spec.name}: EdgeSocket 0.0.0.0:{options.port}{dialled} -> {sinks}; state in {state_dir}"
 
 
-def _stop_on_signals(runner: JobRunner) -> None:
-    stops = 0
+def _stop_on_signals(runner: JobRunner, end_within_s: float, give_up: Callable[[], None]) -> None:
+    """SIGTERM and SIGINT stop the job gracefully; a second one, or `end_within_s` after the first, ends the process.
 
-    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
-        nonlocal stops
-        stops += 1
-        if stops > 1:
-            os._exit(ExitCode.TRY_LATER)
-        runner.stop()
+    They are waited for on a thread of their own: a handler would interrupt the pump wherever it is, perhaps inside a
+    lock that a stop needs, and would not run at all while a sink is stuck in a call that never comes back.
+    """
+    numbers = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+    def end() -> None:
+        give_up()
+        os._exit(ExitCode.TRY_LATER)
+
+    def wait() -> None:
+        signal.sigwait(numbers)
+        deadline = threading.Timer(end_within_s, end)
+        deadline.daemon = True
+        deadline.start()
+        threading.Thread(target=runner.stop, name="edgesocket-stop", daemon=True).start()
+        signal.sigwait(numbers)
+        os._exit(ExitCode.TRY_LATER)
+
+    threading.Thread(target=wait, name="edgesocket-signals", daemon=True).start()

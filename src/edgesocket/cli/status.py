@@ -121,6 +121,9 @@ def _live_lines(live: dict[str, Any]) -> list[str]:
     ]
     if source["replies"]:
         lines.append("  replies " + ", ".join(f"{word} {count}" for word, count in sorted(source["replies"].items())))
+    arrivals = source["arrival_log"]
+    if arrivals["failing_for_s"] is not None:
+        lines.append(f"  ARRIVAL LOG FAILS since {arrivals['failing_for_s']:.0f} s: {arrivals['last_failure']}")
     holder = source["holder"]
     if holder is not None and holder["state"] in ("held", "lost", "gap"):
         lines.append(f"  batch {holder['id']} ({holder['state']}) holds the watermark since {holder['since_s']:.0f} s")

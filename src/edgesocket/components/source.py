@@ -92,6 +92,7 @@ class SourceContext:
         report: tells the engine of something that happened (a past-tense event, or a sentence), for the log; safe
             on any thread.
         failed: tells the engine that the source cannot go on; safe on any thread.
+        give_up_s: a store that fails for this long fails the job.
     """
 
     job: str
@@ -100,6 +101,7 @@ class SourceContext:
     still_owner: Callable[[], bool]
     report: Callable[[object], None]
     failed: Callable[[BaseException], None]
+    give_up_s: float = 600.0
 
 
 class Source(Protocol):
@@ -136,7 +138,10 @@ class Source(Protocol):
         """Called about every second, from a housekeeping thread."""
 
     def stop(self, grace_s: float) -> None:
-        """Close the listener, end reading at a line end, send owed replies for at most `grace_s` seconds."""
+        """Close the listener, end reading at a line end, send owed replies for at most `grace_s` seconds.
+
+        Safe on any thread; a `start` under way ends with ListenerError, and one that comes later opens nothing.
+        """
 
     def silence(self) -> None:
         """Close the listener and the conversation at once, without another byte (fenced). Safe on any thread."""

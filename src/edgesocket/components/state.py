@@ -34,6 +34,12 @@ class Ownership(Protocol):
     def start(self, epoch: int) -> None:
         """The claim with `epoch` is in the log: beat as its owner from here on."""
 
+    def wait_until_alone(self) -> None:
+        """After `start`: return when no earlier owner can answer any more, so that what it answered can be read.
+
+        Only an owner that was taken over while it lived has to be waited for, and at most for the lease.
+        """
+
     def beat(self) -> None:
         """Show a sign of life. Raises FencedError, or StoreError when it could not be shown."""
 

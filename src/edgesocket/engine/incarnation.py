@@ -6,7 +6,8 @@
     finish     no new records, drain, one last checkpoint, append `ended`
 
 The pump is the thread that calls `run`. Two more belong to the incarnation: the store thread performs what touches
-the state directory, and the keeper beats once a second, watches the log and syncs the arrival log.
+the state directory, and the keeper, from the claim on, beats once a second, syncs the arrival log and publishes the
+status.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from edgesocket.errors import (
     DamagedStateError,
     EdgeSocketError,
     FencedError,
+    ListenerError,
     NotOwnerError,
 )
 
@@ -114,10 +116,15 @@ class Incarnation:
     # ---- from other threads --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ask for a graceful end. Safe in a signal handler's thread."""
+        """Ask for a graceful end. Safe on any thread, but not in a signal handler: it takes locks."""
         self._stop_requested = True
-        if self._source is not None:
-            self._source.wake()
+        source = self._source
+        if source is None:
+            return
+        if self._state == "starting":
+            source.stop(REPLY_GRACE_S)  # it may be waiting for its port
+        else:
+            source.wake()
 
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""
@@ -203,6 +210,10 @@ class Incarnation:
         except FencedError as error:
             raise NotOwnerError(f"job {self._plan.name}: another process claimed it at the same moment") from error
         self._owner.start(self._log.epoch)
+        # A restore may take longer than the lease, and nobody may take the job over meanwhile.
+        self._keeper = threading.Thread(target=self._keep, name="edgesocket-keeper", daemon=True)
+        self._keeper.start()
+        self._owner.wait_until_alone()
 
     def _check_identity(self) -> None:
         last = self._log.last(Claim)
@@ -234,8 +245,9 @@ class Incarnation:
             if sink.commit_role is not CommitRole.DECIDING:
                 sink.open(self._sink_context(sink_id, recovered))
         self._publish_again(recovered)
-        self._source = plan.make_source()
-        k = self._source.open(self._source_context(), self._restored_source(recovered))
+        source = plan.make_source()
+        k = source.open(self._source_context(), self._restored_source(recovered))
+        self._source = source  # from here on other threads look at it
         started = Started(log.epoch, _unix_ms(), k, plan.arrival_sync_ms, self._host.name, self._host.boot)
         self._drive(append(log, started))
         self._checkpoints = CheckpointRunner(
@@ -301,6 +313,7 @@ class Incarnation:
             still_owner=self._still_owner,
             report=self._report,
             failed=self._fail,
+            give_up_s=self._plan.give_up_s,
         )
 
     def _restored_source(self, recovered: Recovered) -> RestoredSource:
@@ -320,9 +333,12 @@ class Incarnation:
         source, checkpoints = self._source, self._checkpoints
         assert source is not None
         assert checkpoints is not None
-        self._keeper = threading.Thread(target=self._keep, name="edgesocket-keeper", daemon=True)
-        self._keeper.start()
-        source.start()
+        self._raise_failure()
+        try:
+            source.start()
+        except ListenerError:
+            if not self._stop_requested:
+                raise
         self._set_state("running")
         while not self._stop_requested:
             self._raise_failure()
@@ -491,8 +507,8 @@ class Incarnation:
                 if not self._still_owner():
                     raise FencedError(f"could not beat for {self._plan.lease_ms} ms: another process may own the job")
                 self._beat()
-                assert self._source is not None
-                self._source.tick()
+                if self._source is not None:
+                    self._source.tick()
                 self._publish_status(self.status())
             except BaseException as error:  # anything that ends the keeper must end the job
                 self._fail(error)

@@ -55,7 +55,7 @@ class JobRunner:
         self._incarnation: Incarnation | None = None
 
     def stop(self) -> None:
-        """Ask for a graceful end. Safe in a signal handler and on any thread."""
+        """Ask for a graceful end. Safe on any thread, but not in a signal handler: it takes locks."""
         self._stopping.set()
         incarnation = self._incarnation
         if incarnation is not None:

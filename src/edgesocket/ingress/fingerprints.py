@@ -64,9 +64,9 @@ class Segment:
 
     def digests(self) -> bytes:
         """`count` fingerprints of 16 bytes in record order. Safe to call from a second thread."""
+        block = self._block  # read first: the other thread lets go of it only when the digests are there
         known = self._digests
         if known is None:
-            block = self._block
             assert block is not None
             known = b"".join(map(xxh3_128_digest, block.payload_views()))
             self._digests = known

@@ -183,6 +183,21 @@ class LedgerImage:
     gaps: list[list[int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _AtAuth:
+    """Which ids were confirmed when this connection authenticated."""
+
+    floor: int
+    watermark: int
+    listed: IdRanges
+    exceptions: tuple[IdRanges, ...]
+
+    def confirmed(self, id_: int) -> bool:
+        if self.floor < id_ <= self.watermark or id_ in self.listed:
+            return not any(id_ in ids for ids in self.exceptions)
+        return False
+
+
 class Ledger:
     """States of all batch ids of one source, as id ranges."""
 
@@ -210,9 +225,11 @@ class Ledger:
         self._lost = IdRanges()
         self._gaps = IdRanges()
         """Legal gaps at or below the watermark."""
+        self._gaps_forgotten: int = 0
+        """Up to here a legal gap may count as confirmed."""
         self._overload_first: int | None = None
         self._watermark_of_cut: int | None = None
-        self._confirmed_at_auth: tuple[int, IdRanges] = (0, IdRanges())
+        self._at_auth = _AtAuth(0, 0, IdRanges(), ())
 
     # ---- questions -----------------------------------------------------------------------------------------------
 
@@ -310,10 +327,16 @@ class Ledger:
         """Whether the ledger holds as many ranges as it may."""
         return self.range_count >= MAX_LEDGER_RANGES
 
+    def has_record(self, id_: int) -> bool:
+        """Whether a record of this id is queued, with the sinks or confirmed, whatever else of it may be lost."""
+        return self._state_below(id_) in (_S.RECEIVED, _S.CAPTURED, _S.CONFIRMED)
+
     def was_confirmed_at_auth(self, id_: int) -> bool:
-        """Whether a confirmed id was already confirmed, and known so, when this connection authenticated."""
-        watermark, above = self._confirmed_at_auth
-        return id_ <= watermark or id_ in above
+        """Whether an id was already confirmed, and known so, when this connection authenticated.
+
+        Where gaps were forgotten nobody can tell whether an id was ever offered: there the answer is yes.
+        """
+        return id_ <= self._gaps_forgotten or self._at_auth.confirmed(id_)
 
     def counts(self) -> dict[str, int]:
         """How many ids are in each state that has a set, for the status."""
@@ -329,9 +352,26 @@ class Ledger:
 
     def session_started(self) -> None:
         """A collector authenticated: what it was refused before is now an earlier refusal."""
+        self._refusals_are_earlier()
+        exceptions = (
+            self._received,
+            self._captured,
+            self._captured_in_cut,
+            self._held_earlier,
+            self._settled,
+            self._lost,
+            self._gaps,
+        )
+        self._at_auth = _AtAuth(
+            self.watermark if self.floor is None else self.floor,
+            self.watermark,
+            self._confirmed.copy(),
+            tuple(ids.copy() for ids in exceptions if ids),
+        )
+
+    def _refusals_are_earlier(self) -> None:
         self._held_earlier.update(self._held_here)
         self._held_here.clear()
-        self._confirmed_at_auth = (self.watermark, self._confirmed.copy())
 
     def accept(self, first: int, last: int) -> None:
         """A record of each id of `first..last` was queued."""
@@ -345,6 +385,7 @@ class Ledger:
                     self._more_queued[id_] = self._more_queued.get(id_, 0) + 1
             self._apply(_E.ACCEPTED, first, last)
         self.highest_accepted = max(self.highest_accepted, last)
+        self._overload_first = None
 
     def recognise(self, id_: int) -> bool:
         """A resend of a record that is here already. Returns whether the id was lost until now."""
@@ -371,9 +412,8 @@ class Ledger:
     def settle(self, first: int, last: int) -> IdRanges:
         """The operator settled `first..last`. Returns the ids among them whose queued records must be discarded."""
         queued = IdRanges(self._received.pieces(first, last))
-        for low, high in queued:
-            for id_ in [id_ for id_ in self._more_queued if low <= id_ <= high]:
-                del self._more_queued[id_]
+        for id_ in [id_ for id_ in self._more_queued if id_ in queued]:
+            del self._more_queued[id_]
         self._apply(_E.SETTLED_BY_OPERATOR, first, last)
         return queued
 
@@ -386,7 +426,7 @@ class Ledger:
             self.floor = first - 1
         if last <= self.highest_offered:
             return
-        if self.unclean_floor is not None:
+        if self.unclean_floor is not None and self.gap_rule is not GapRule.SKIP:
             passed_from = max(self.highest_offered, self.unclean_floor) + 1
             if first > passed_from:
                 self._apply(_E.PASSED_OVER, passed_from, first - 1)
@@ -398,25 +438,16 @@ class Ledger:
         """One queued record of each id of `runs`, in queue order, went to the sinks."""
         if self._more_queued:
             runs = self._without_more_queued(runs)
-        for first, last in runs:
-            self._received.remove(first, last)
-            self._captured.add(first, last)
-
-    def emit_block(self, first: int, last: int, runs: list[IdRange]) -> None:
-        """`emit` for a block of many runs between `first` and `last`: cheap when they are all that is queued there."""
-        if not self._more_queued and len(runs) > 1 and self._received.pieces(first, last) == runs:
-            self._received.remove(first, last)
-            for low, high in runs:
-                self._captured.add(low, high)
-        else:
-            self.emit(runs)
+        done = IdRanges(sorted(runs))
+        self._received.difference_update(done)
+        self._captured.update(done)
 
     def _without_more_queued(self, runs: Iterable[IdRange]) -> list[IdRange]:
         """Take one queued record off each id that has several; return the ids that are done with."""
         done: list[IdRange] = []
         for first, last in runs:
             position = first
-            for id_ in sorted(id_ for id_ in self._more_queued if first <= id_ <= last):
+            for id_ in self._more_queued_of(first, last):
                 if id_ > position:
                     done.append((position, id_ - 1))
                 position = id_ + 1
@@ -426,6 +457,11 @@ class Ledger:
             if position <= last:
                 done.append((position, last))
         return done
+
+    def _more_queued_of(self, first: int, last: int) -> list[int]:
+        if last - first < len(self._more_queued):
+            return [id_ for id_ in range(first, last + 1) if id_ in self._more_queued]
+        return sorted(id_ for id_ in self._more_queued if first <= id_ <= last)
 
     def cut(self) -> LedgerImage:
         """Checkpoint step 1: everything emitted so far belongs to this checkpoint. One cut at a time."""
@@ -456,11 +492,14 @@ class Ledger:
         """Checkpoint step 7: the cut's checkpoint is durable, sinks included."""
         if self._watermark_of_cut is None:
             raise LocalProtocolError("no checkpoint is under way")
+        kept_from = self._gaps_kept_from()
+        if kept_from > max(self.watermark, self.floor or 0) + 1:
+            self._gaps_forgotten = kept_from - 1
         self._gaps.update(self._gaps_below(self._watermark_of_cut))
-        self._gaps.keep_highest(MAX_GAP_RANGES)
+        self._gaps_forgotten = max(self._gaps_forgotten, self._gaps.keep_highest(MAX_GAP_RANGES))
         self.watermark = max(self.watermark, self._watermark_of_cut)
         self._watermark_of_cut = None
-        self._confirmed.update(self._captured_in_cut)
+        self._confirmed.update(self._without_implied(self._captured_in_cut, self.watermark))
         self._captured_in_cut.clear()
         self._confirmed = self._without_implied(self._confirmed, self.watermark)
         self._forget_old_confirmed()
@@ -482,10 +521,13 @@ class Ledger:
 
     def _gaps_below(self, watermark: int) -> IdRanges:
         """The legal gaps that the watermark steps over when it moves up to `watermark`, the newest of them."""
+        return IdRanges(self._never_offered(self._gaps_kept_from(), watermark))
+
+    def _gaps_kept_from(self) -> int:
         first = max(self.watermark, self.floor or 0) + 1
         for ids in (self._captured_in_cut, self._confirmed):
             first = max(first, ids.first_of_newest(MAX_GAP_RANGES))
-        return IdRanges(self._never_offered(first, watermark))
+        return first
 
     def _watermark_once_complete(self) -> int:
         if self.floor is None:
@@ -563,7 +605,7 @@ class Ledger:
         """The arrival log says: `first..last` were refused for now."""
         self._offered(first, last)
         self._apply(_E.REFUSED_FOR_NOW, first, last)
-        self.session_started()
+        self._refusals_are_earlier()
 
     def replay_refused(self, first: int, last: int) -> None:
         """The arrival log says: `first..last` were refused for good."""
@@ -580,7 +622,7 @@ class Ledger:
             return
         if self.unclean_floor is not None:
             self._apply(_E.PASSED_OVER, self.unclean_floor + 1, self.highest_offered)
-        self.unclean_floor = max(self.highest_offered, self.floor)
+        self.unclean_floor = self.highest_offered
 
     def _never_offered(self, first: int, last: int) -> list[IdRange]:
         """The ids of `first..last` (none if empty) that are gaps and not lost."""

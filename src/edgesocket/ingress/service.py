@@ -250,7 +250,7 @@ class IngressService:
         return RECEIVED
 
     def _is_resend(self, batch_id: int, state: BatchState, admitted: Admitted) -> bool:
-        if not self.rules.deduplicate or state in _NEVER_A_RESEND:
+        if not self.rules.deduplicate or not self.ledger.has_record(batch_id):
             return False
         if self.fingerprints.knows(batch_id):
             if self.fingerprints.matches(batch_id, admitted.digest):
@@ -260,7 +260,7 @@ class IngressService:
             return False
         if state is BatchState.LOST:
             return False
-        if state is BatchState.CONFIRMED and self.ledger.was_confirmed_at_auth(batch_id):
+        if self.ledger.was_confirmed_at_auth(batch_id):
             return self.rules.repeated_id is RepeatedId.RESEND
         return True
 
@@ -328,11 +328,8 @@ class IngressService:
     def take(self, max_records: int, max_bytes: int) -> list[RecordBlock]:
         """Take queued blocks for the sinks, see `RecordQueue.take`; they count as emitted from here on."""
         blocks = self.queue.take(max_records, max_bytes)
-        for block in blocks:
-            if block.ids is None:
-                self.ledger.emit(((block.first_id, block.first_id + block.count - 1),))
-            else:
-                self.ledger.emit_block(int(block.ids.min()), int(block.ids.max()), block.runs())
+        if blocks:
+            self.ledger.emit([run for block in blocks for run in block.runs()])
         return blocks
 
     def cut(self) -> IngressCut:

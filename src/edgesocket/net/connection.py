@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edgesocket.errors import FencedError, StoreError
 from edgesocket.net import socket_options
 from edgesocket.net.control import Control, SilencedError
 from edgesocket.net.counters import Counters
@@ -116,6 +117,10 @@ class Connection:
             if ended.ending.reason is DisconnectReason.STOPPED:
                 self._flush()
             return ended.ending
+        except FencedError:
+            raise
+        except StoreError as error:
+            return Ending(DisconnectReason.NOT_RECORDED, str(error))
         finally:
             self._session.received_eof()
 

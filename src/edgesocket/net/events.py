@@ -21,6 +21,7 @@ class DisconnectReason(enum.StrEnum):
     STOPPED = "the source stopped"
     ABORTED = "the source was told to end at once"
     FENCED = "this incarnation may not answer any more"
+    NOT_RECORDED = "what it sent could not be recorded, so it was not answered"
     FAILED = "the source failed"
 
 

@@ -12,7 +12,8 @@ from edgesocket.protocol.session import ServerEvent
 class ConversationHandler(Protocol):
     """Decides about tokens, requests and silence. All calls come from the receiver thread, never two at a time.
 
-    An exception from any of them ends the conversation and the server, and is what `IngressServer.failure` then holds.
+    An exception from any of them ends the conversation and the server, and is what `IngressServer.failure` then holds;
+    `handle` has one that ends the conversation only.
     """
 
     def accepts_token(self, token: bytes) -> bool:
@@ -26,6 +27,10 @@ class ConversationHandler(Protocol):
 
         Whatever a reply promises must be true when this returns: it can be sent at once. It may wait for room a little
         while, and then holds up this collector and a graceful stop for that long.
+
+        Raises:
+            StoreError: what was handed over could not be recorded. The conversation is closed, no reply that is still
+                owed is sent, and the port is opened again. (A FencedError ends the server like any other exception.)
         """
 
     def session_ended(self, reason: DisconnectReason) -> None:

@@ -11,12 +11,13 @@ class Wake:
     """Raised once, never lowered. Any thread may raise it, and a signal handler too (it only writes to a pipe)."""
 
     def __init__(self) -> None:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
         self.is_set = False
-        self._closed = False
+        self._closed = True
         # Re-entrant, because a signal handler may call `set` on the thread that is inside `close`.
         self._lock = threading.RLock()
+        self._read, self._write = os.pipe()
+        self._closed = False
+        os.set_blocking(self._write, False)
 
     def fileno(self) -> int:
         """What to register with a poller: readable for ever once the flag is raised."""
@@ -42,3 +43,6 @@ class Wake:
                 self._closed = True
                 os.close(self._read)
                 os.close(self._write)
+
+    def __del__(self) -> None:
+        self.close()  # a server that was made and never started

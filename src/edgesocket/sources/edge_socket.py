@@ -16,15 +16,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from edgesocket.checkpoint.arrival_log import Change, EventKind
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
 from edgesocket.compression import Compression
 from edgesocket.config.edge_socket import EdgeSocketOptions
-from edgesocket.errors import StoreError
+from edgesocket.errors import FencedError, StoreError
 from edgesocket.ingress.admission import PacketCodec, RawCodec
 from edgesocket.ingress.ledger import GapRule, Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
-from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, NoteKind, RepeatedId
+from edgesocket.ingress.service import AdmissionRules, IngressService, RepeatedId
 from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed
 from edgesocket.net.options import ListenOptions
 from edgesocket.net.server import IngressServer
@@ -34,6 +33,7 @@ from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.protocol.session import ServerEvent
 from edgesocket.records import RecordBlock
+from edgesocket.sources.arrival_journal import ArrivalJournal
 from edgesocket.sources.restore import encode_cut, restore_service
 from edgesocket.store.arrivals import ArrivalWriter, read_segments
 
@@ -94,7 +94,7 @@ class EdgeSocketSource:
             raw_blocks=options.packet_mode == "RAW",
         )
         self._server: IngressServer | None = None
-        self._arrivals: ArrivalWriter | None = None
+        self._arrivals: ArrivalJournal | None = None
         self._context: SourceContext | None = None
         self._collector = ""
         self._taken_records = 0
@@ -124,7 +124,12 @@ class EdgeSocketSource:
         self._context = context
         directory = context.state_dir / "arrivals"
         last_sequence = restore_service(self._service, restored, read_segments(directory), context.report)
-        self._arrivals = ArrivalWriter(directory, context.epoch, last_sequence + 1, self._options.arrival_sync_ms)
+        sync_ms = self._options.arrival_sync_ms
+        self._arrivals = ArrivalJournal(
+            ArrivalWriter(directory, context.epoch, last_sequence + 1, sync_ms or 1),
+            sync_each=not sync_ms,
+            report=context.report,
+        )
         return self._service.ledger.unclean_floor
 
     def start(self) -> None:
@@ -146,8 +151,12 @@ class EdgeSocketSource:
             max_line_bytes=options.max_line_bytes,
             check_utf8=options.packet_mode == "RAW",
         )
-        self._server = IngressServer(listen, self, self._on_net_event)
-        self._server.start()
+        server = IngressServer(listen, self, self._on_net_event)
+        with self._lock:
+            if self._stopping:
+                return
+            self._server = server
+        server.start()
 
     def stop(self, grace_s: float) -> None:
         """See Source."""
@@ -204,8 +213,19 @@ class EdgeSocketSource:
         return self._context.still_owner()
 
     def handle(self, events: list[ServerEvent], replies: ReplyQueue) -> None:
-        """Admit what one receive brought; what was admitted is in the arrival log when this returns."""
-        service = self._service
+        """Admit what one receive brought; what was admitted is in the arrival log when this returns.
+
+        Raises:
+            FencedError: another process may own the job; nothing was admitted.
+            StoreError: the arrival log cannot be written, so nothing of this may be answered.
+        """
+        service, arrivals = self._service, self._arrivals
+        if not self.may_send():
+            raise FencedError("another process may own the job")
+        if arrivals is None:
+            raise StoreError("the source is closed")
+        if arrivals.failing_since is not None and any(isinstance(event, RecordBlock | Batch) for event in events):
+            arrivals.catch_up()
         deadline = 0.0
         with self._lock:
             for event in events:
@@ -229,20 +249,7 @@ class EdgeSocketSource:
             if self._pump_waits and service.queue.records:
                 self._records.notify()
         if burst is not None:
-            self._log_arrivals(burst)
-
-    def _log_arrivals(self, burst: Burst) -> None:
-        arrivals = self._arrivals
-        if arrivals is None:
-            raise StoreError("the source is closed")
-        encoder = arrivals.bursts
-        encoder.next_sequence = burst.first_sequence
-        notes = burst.notes
-        if len(notes) == 1 and notes[0].kind is NoteKind.ACCEPTED:
-            data = encoder.accepted(notes[0].first, notes[0].last)
-        else:
-            data = encoder.burst([Change(EventKind(n.kind), n.first, n.last, n.log_index) for n in notes])
-        arrivals.append(data, sync=burst.must_sync)
+            arrivals.write(burst)
 
     def _wait_for_room(self, deadline: float) -> float:
         """Wait until the pump took something. Returns the deadline of this burst, 0.0 when waiting is over."""
@@ -330,7 +337,10 @@ class EdgeSocketSource:
         assert self._arrivals is not None
         with self._lock:
             self._service.ledger.complete()
-        self._arrivals.delete_through(self._cut_sequence)
+        try:
+            self._arrivals.delete_through(self._cut_sequence)
+        except StoreError as error:  # the next checkpoint tries again
+            self._report(f"old segments of the arrival log stay for now: {error}")
 
     def abort(self) -> None:
         """See Source."""
@@ -359,7 +369,7 @@ class EdgeSocketSource:
         try:
             self._arrivals.sync_if_due(now)
         except StoreError as error:
-            self._report(f"the arrival log could not be synced: {error}")
+            self._watch_arrival_log(self._arrivals, error, now)
         with self._lock:
             holder = self._service.ledger.holder()
             repeats, repeated_id = self._service.repeated_with_other_payload, self._service.last_repeated_id
@@ -370,6 +380,15 @@ class EdgeSocketSource:
                 f"(last: {repeated_id}); each is one more record"
             )
             self._warned_repeats = repeats
+
+    def _watch_arrival_log(self, arrivals: ArrivalJournal, error: StoreError, now: float) -> None:
+        assert self._context is not None
+        if arrivals.failing_since is None:
+            self._context.report(f"the arrival log could not be synced: {error}")
+        elif now - arrivals.failing_since > self._context.give_up_s:
+            self._context.failed(
+                StoreError(f"the arrival log failed for {now - arrivals.failing_since:.0f} s: {error}")
+            )
 
     def _watch_holder(self, holder: tuple[int, Any] | None, now: float) -> None:
         assert self._context is not None
@@ -389,6 +408,8 @@ class EdgeSocketSource:
     def status(self) -> dict[str, Any]:
         """See Source."""
         now = time.monotonic()
+        arrivals = self._arrivals
+        failing_since = None if arrivals is None else arrivals.failing_since
         with self._lock:
             service, ledger, queue = self._service, self._service.ledger, self._service.queue
             holder = self._holder
@@ -411,6 +432,10 @@ class EdgeSocketSource:
                 "replies": {kind.name: count for kind, count in service.reply_counts.items()},
                 "resends": service.resends,
                 "records_to_sinks": self._taken_records,
+                "arrival_log": {
+                    "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
+                    "last_failure": "" if arrivals is None else arrivals.failure,
+                },
                 "holder": None
                 if holder is None
                 else {"id": holder[0], "state": holder[1], "since_s": round(now - holder[2], 1)},

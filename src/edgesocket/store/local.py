@@ -87,6 +87,7 @@ class LocalStore:
             case Remove(name):
                 self._remove(name)
                 return None
+        raise TypeError(f"a store does not perform {effect!r}")
 
     def _create(self, name: str, data: bytes) -> bool:
         self._at("create.before", name)
@@ -246,14 +247,9 @@ def _text(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-if hasattr(time, "CLOCK_BOOTTIME"):
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is a choice, the clock that goes on while the machine is suspended: others may have gone on, too."""
 
-    def _clock() -> float:
-        """Seconds that go on while the machine is suspended."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-else:
-
-    def _clock() -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
+def _clock() -> float:
+    return time.clock_gettime(_CLOCK)

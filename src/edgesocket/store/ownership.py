@@ -70,7 +70,8 @@ class Owner:
     """One process's hold on a job's state directory.
 
     Use: `watch`, then claim through the commit log, then `start(epoch)`, then `beat` every `BEAT_MS`; `close` at the
-    end. Not thread-safe: one thread beats. A child made by fork shares the lock and keeps it alive.
+    end. One thread beats; `wait_until_alone` and `is_overdue` may be called beside it. A child made by fork shares the
+    lock and keeps it alive.
 
     Args:
         directory: the state directory; made if missing.
@@ -97,7 +98,10 @@ class Owner:
         self._lock: int | None = None
         self._lease_s = LEASE_MS / 1000
         self._clock: Callable[[], float] = time.monotonic
+        self._sleep: Callable[[float], None] = time.sleep
         self._beaten_at: float | None = None
+        self._before: Beat | None = None
+        self._alone = False
         self._mine = Beat(job, host.host, host.boot, pid or os.getpid(), 0, 0, 0, locked=False)
         try:
             make_directory(directory)
@@ -123,27 +127,30 @@ class Owner:
             lease_ms: how long a live owner may be silent.
             clock: monotonic seconds; also the clock of `beat` and `is_overdue`.
             sleep: waits a number of seconds.
-            take_over: claim without watching; a live owner is fenced by the claim.
+            take_over: claim without watching; a live owner is fenced by the claim (see `wait_until_alone`).
 
         Raises:
             NotOwnerError: a live owner beats. Nothing was touched, the lock is not held.
             StoreError: the directory failed.
         """
         self._lease_s = lease_ms / 1000
-        self._clock = clock
+        self._clock, self._sleep = clock, sleep
         first = _read_bytes(self._beat_path)
         seen, started = first, clock()
         while True:
             self._try_lock()
-            if take_over or self._last_owner_is_gone(_parse_beat(seen)):
+            self._alone = self._last_owner_is_gone(_parse_beat(seen))
+            if take_over or self._alone:
                 break
             if seen != first:
                 self._unlock()
                 raise self._not_owner(_parse_beat(seen))
             if clock() - started >= self._lease_s:
+                self._alone = True
                 break
             sleep(self._lease_s / _LOOKS_A_LEASE)
             seen = _read_bytes(self._beat_path)
+        self._before = _parse_beat(seen)
         self._mine = replace(self._mine, since_ms=self._wall_ms())
         if self.has_lock:
             # Who starts at the same moment on this host sees a beat, and learns by whom.
@@ -153,6 +160,20 @@ class Owner:
         """The claim with `epoch` is in the log: beat as its owner from here on. Raises as `beat`."""
         self._mine = replace(self._mine, epoch=epoch)
         self.beat()
+
+    def wait_until_alone(self) -> None:
+        """After `start`, return when no earlier owner can answer a collector any more.
+
+        Returns at once unless a live owner was taken over. That one goes on until it notices: when it beats, it sees
+        the beat of `start`; when it cannot beat, it is overdue. So it is silent a lease later, and known to be gone
+        as soon as it lets go of the lock.
+        """
+        deadline = self._clock() + self._lease_s
+        while not self._alone and self._clock() < deadline:
+            self._sleep(self._lease_s / _LOOKS_A_LEASE)
+            self._try_lock()
+            self._alone = self._last_owner_is_gone(self._before)
+        self._alone = True
 
     def beat(self) -> None:
         """Say that this owner lives; call it every `BEAT_MS`. Takes the lock when it has become free.

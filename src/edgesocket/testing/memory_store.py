@@ -110,6 +110,7 @@ class MemoryStore:
                 if self.files.pop(name, None) is not None:
                     self._note(name)
                 return None
+        raise TypeError(f"a store does not perform {effect!r}")
 
     def _note(self, name: str) -> None:
         self._changed.setdefault(_directory(name), set()).add(name)

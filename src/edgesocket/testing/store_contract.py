@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgesocket.checkpoint.effects import Create, List, Read, Remove, StoreEffect
+from edgesocket.checkpoint.effects import Create, List, Read, Remove, StoreEffect, Wait
 
 
 class Store(Protocol):
@@ -74,6 +74,14 @@ class StoreContract:
         assert store.perform(List("log")) == []
         assert store.perform(Create("log/1", b"new")) is True
         assert store.perform(Read("log/1")) == b"new"
+
+    def test_what_is_no_store_effect_is_refused(self, tmp_path: Path) -> None:
+        """Passed over in silence, a procedure that waits would spin."""
+        try:
+            self.open_store(tmp_path).perform(Wait(1.0, "a reason"))  # type: ignore[arg-type]
+        except TypeError:
+            return
+        raise AssertionError("a store took what is not its to do")
 
     def test_a_big_file_is_one_file(self, tmp_path: Path) -> None:
         """20 MiB come back whole."""

@@ -100,13 +100,19 @@ def test_a_record_with_a_good_checksum_and_wrong_contents_is_damage(event):
     assert segment.good_bytes == HEADER_BYTES + len(good)
 
 
-def test_damage_in_the_middle_says_that_good_records_follow():
+def test_damage_in_the_middle_hides_what_follows_and_is_reported():
     encoder = BurstEncoder(100)
     records = [encoder.accepted(i, i) for i in range(1, 4)]
     records[1] = records[1][:-1] + b"\xff"
     segment = decode_segment(encode_header(7, 100) + b"".join(records))
     assert [event.lo for event in segment.events] == [1]
-    assert segment.damage == f"bytes from {HEADER_BYTES + 33} on are damaged, with good ones after them"
+    assert segment.damage == f"bytes from {HEADER_BYTES + 33} on are damaged"
+
+
+def test_a_rest_that_no_record_can_be_is_damage():
+    segment = decode_segment(encode_header(7, 100) + b"\x01" + bytes(200_000))
+    assert segment.damage
+    assert not segment.torn
 
 
 def test_the_next_number_of_an_empty_segment_is_its_first():

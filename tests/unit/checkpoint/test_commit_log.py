@@ -71,6 +71,13 @@ def effects_since(store, position):
     return [type(effect) for effect in store.effects[position:]]
 
 
+class Blind(MemoryStore):
+    """Every name is taken, and nothing can be seen."""
+
+    def perform(self, effect):
+        return False if isinstance(effect, Create) else None if isinstance(effect, Read) else []
+
+
 class TestReading:
     def test_an_empty_log_has_no_head_and_no_entries(self):
         log = MemoryStore().run(read_log())
@@ -176,6 +183,7 @@ class TestReading:
             assert len(log.all(Commit)) == COMMITS_IN_MEMORY
             assert log.last(Commit)[1].n == COMMITS_IN_MEMORY + 5
             assert log.damaged == []
+        assert len(store.run(read_log(COMMITS_IN_MEMORY + 2)).all(Commit)) == COMMITS_IN_MEMORY + 2
 
     def test_a_read_that_never_catches_up_is_an_error(self):
         class Restless(MemoryStore):
@@ -207,6 +215,22 @@ class TestClaim:
         assert store.run(claim(log, a_claim("u"))).epoch == 3
         assert log.entries[-1].after == AFTER_DAMAGED
         assert [placed.index for placed in store.run(read_log()).entries] == [1, 2, 4]
+
+    def test_a_directory_in_the_way_is_claimed_behind(self):
+        """Something unreadable that came after the log was read: it counts as damage, and its epoch is left free."""
+        store = MemoryStore()
+        log = store.run(read_log())
+        store.files[entry_name(1)] = b""
+
+        class Odd(MemoryStore):
+            def perform(self, effect):
+                if effect == Read(entry_name(1)):
+                    raise DamagedStateError(entry_name(1), "cannot be read: Is a directory")
+                return store.perform(effect)
+
+        assert Odd().run(claim(log, a_claim())).epoch == 2
+        assert log.last(Claim)[0] == 2
+        assert [found.index for found in log.damaged] == [1]
 
     def test_of_two_claimants_one_has_to_judge_again(self):
         store = MemoryStore()
@@ -388,13 +412,36 @@ class TestAppend:
         assert store.run(read_log()).last(Commit)[1].n == 12
 
     def test_a_name_that_is_taken_and_cannot_be_read_is_an_error(self):
-        class Blind(MemoryStore):
-            def perform(self, effect):
-                return False if isinstance(effect, Create) else None if isinstance(effect, Read) else []
-
+        """Not a loop without end."""
         log = new_owner(MemoryStore())
-        with pytest.raises(StoreError, match="grows faster"):
-            Blind().run(append(log, Commit(1, 0, 1, {})))
+        for procedure in (append(log, Commit(1, 0, 1, {})), append(Log(), a_settle()), claim(Log(), a_claim())):
+            with pytest.raises(StoreError, match="grows faster"):
+                Blind().run(procedure)
+
+    def test_another_entry_than_the_one_that_failed_is_appended_behind_it(self):
+        store = MemoryStore()
+        log = new_owner(store)
+        store.faults = {len(store.effects) + 1: Fault.REFUSED}
+        with pytest.raises(StoreError):
+            commit(store, log, 1)
+        assert store.run(append(log, Ended(1, 0, clean=True))) == 4
+
+    def test_what_is_above_may_be_pruned_while_it_is_judged(self):
+        """Only another incarnation prunes above us."""
+        store = MemoryStore()
+        log = new_owner(store)
+        appending = append(log, Commit(1, 0, 1, {}))
+        listing = appending.send(store.perform(next(appending)))
+        appending.send([*store.perform(listing), entry_name(9)])
+        with pytest.raises(FencedError, match="pruned by another incarnation"):
+            appending.send(None)
+
+    def test_operators_entries_above_a_gap_are_not_ours(self):
+        store = MemoryStore()
+        log = new_owner(store)
+        store.files[entry_name(9)] = encode_entry(a_settle(), 9, FIRST)
+        with pytest.raises(FencedError, match="went on without this process"):
+            commit(store, log, 1)
 
     def test_only_an_owner_appends_what_is_the_owners(self):
         store = MemoryStore()

@@ -20,6 +20,13 @@ def test_it_stays_up_once_raised() -> None:
     wake.close()
 
 
+def test_one_that_nobody_closed_gives_its_descriptors_back() -> None:
+    read = Wake().fileno()
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(read)
+
+
 def test_raising_it_after_the_end_writes_nowhere() -> None:
     wake = Wake()
     wake.close()

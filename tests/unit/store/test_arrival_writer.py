@@ -125,6 +125,14 @@ class TestAppend:
         assert ids(directory) == [1, 2]
         log.close(clean=True)
 
+    def test_it_passes_its_fault_points(self, directory):
+        passed = []
+        log = writer(directory, fault=passed.append)
+        accept(log, 1)
+        assert passed == [f"arrivals.{point} {segment(1, 1)}" for point in ("half-written", "written")]
+        assert ids(directory) == [1]
+        log.close(clean=True)
+
 
 class TestSync:
     def test_nothing_is_due_before_something_was_written(self, directory, clock, syncs):
@@ -281,6 +289,24 @@ class TestFailingDisk:
         assert not [name for name in names(directory) if not name.endswith(".log") or name.startswith(".")]
         log.close(clean=True)
         assert all(not found.damage and not found.torn for found in read_segments(directory))
+
+    def test_bursts_that_come_during_a_failing_sync_are_due_too(self, directory, monkeypatch, clock):
+        log = writer(directory, clock=clock)
+        accept(log, 1)
+
+        def busy(fd):
+            clock.now += 1
+            accept(log, 2)
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(arrivals, "sync_file", busy)
+        monkeypatch.setattr(arrivals._OpenSegment, "rebuild", fail(0, of=None))
+        with pytest.raises(StoreError):
+            log.sync()
+        monkeypatch.undo()
+        assert log.sync_if_due(clock.now + 1) is True
+        assert ids(directory) == [1, 2]
+        log.close(clean=True)
 
     def test_one_failure_heals_at_once_when_the_new_file_can_be_synced(self, directory, monkeypatch):
         log = writer(directory)

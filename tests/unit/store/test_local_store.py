@@ -12,7 +12,7 @@ import pytest
 from edgesocket.checkpoint.commit_log import Claim, Commit, Started, append, claim, prune, read_log
 from edgesocket.checkpoint.effects import Create, List, Read, Remove
 from edgesocket.errors import DamagedStateError, FencedError, StoreError
-from edgesocket.store import local
+from edgesocket.store import durable, local
 from edgesocket.store.local import LocalStore
 
 POINTS = [
@@ -114,6 +114,18 @@ def test_temp_files_of_live_processes_and_other_hosts_stay(tmp_path):
     left = [path.name for path in log.iterdir()]
     assert live in left
     assert ".tmp-deadbeef-1-0-0" in left
+
+
+def test_a_temp_file_that_goes_away_by_itself_is_no_trouble(tmp_path):
+    assert not local._is_left_over(tmp_path / ".tmp-deadbeef-1-0-0")
+
+
+def test_macos_syncs_through_the_drives_cache(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(durable, "_FULL_SYNC", 51)
+    monkeypatch.setattr(durable.fcntl, "fcntl", lambda fd, what: asked.append(what))
+    LocalStore(tmp_path).perform(Create("a", b""))
+    assert asked == [51, 51]
 
 
 def test_temp_files_are_not_listed(store):
@@ -225,8 +237,6 @@ class TestFailures:
             LocalStore(tmp_path / "file/state")
 
     def test_a_new_directory_that_is_not_durable_is_made_again(self, tmp_path, monkeypatch):
-        from edgesocket.store import durable
-
         monkeypatch.setattr(durable, "sync_directory", failing(0, of=durable.sync_directory))
         with pytest.raises(StoreError):
             LocalStore(tmp_path / "state")

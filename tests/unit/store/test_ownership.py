@@ -180,6 +180,39 @@ class TestWatch:
         assert read_beat(tmp_path).pid == 100
 
 
+class TestWaitUntilAlone:
+    """After a take-over: what the old owner still answers must be in its log before that is read."""
+
+    def test_there_is_nothing_to_wait_for_when_the_last_owner_was_silent_or_gone(self, start, time):
+        die(start(host=ELSEWHERE, epoch=1))
+        owner = start(pid=101, epoch=2)
+        waited = time.slept
+        owner.wait_until_alone()
+        assert time.slept == waited
+
+    def test_a_live_owner_is_given_the_lease_to_notice(self, start, time):
+        start(epoch=1)
+        owner = start(pid=101, epoch=2, take_over=True)
+        owner.wait_until_alone()
+        assert 3.0 <= time.slept < 3.2
+        owner.wait_until_alone()
+        assert time.slept < 3.2, "once is enough"
+
+    def test_it_ends_when_the_old_owner_lets_go(self, start, time):
+        old = start(epoch=1)
+        time.every_second.append(lambda: die(old))
+        owner = start(pid=101, epoch=2, take_over=True)
+        owner.wait_until_alone()
+        assert 1.0 <= time.slept < 1.2
+        assert owner.has_lock
+
+    def test_a_free_lock_says_nothing_of_an_owner_on_another_host(self, start, time):
+        die(start(host=ELSEWHERE, epoch=1))
+        owner = start(pid=101, epoch=2, take_over=True)
+        owner.wait_until_alone()
+        assert 3.0 <= time.slept < 3.2
+
+
 class TestBeat:
     def test_it_says_who_and_changes_every_time(self, start, tmp_path):
         owner = start(epoch=7)
