@@ -4,7 +4,8 @@
 
 Prints, for each line size, microseconds a MiB and nanoseconds a line for `LineReceiver` + `BlockParser` together, on
 chunks of about one MiB, then the parts, then streams that are not regular, then small chunks. Memory is written before
-each round, as a socket would, but the writing is not counted. Numbers are medians; the best is what an idle machine gives.
+each round, as a socket would, but the writing is not counted. The best time is what an idle machine gives; the median
+says how idle it was.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def main() -> None:
         stream = b"".join(batches(size, MIB // size))
         chunk = Chunk.of(stream)
         finder = LineEndFinder()
-        found, _ = timer.once(lambda: None, lambda chunk=chunk: finder.find(chunk))
+        found, _ = timer.once(lambda: None, lambda chunk=chunk, finder=finder: finder.find(chunk))
         exact, _ = timer.once(lambda: None, lambda stream=stream: exact_events(split_lines(stream), RULES))
         print(f"  {size:6} B: line feeds {found:6.0f}, the exact reading of the same lines {exact:8.0f}")
 

@@ -81,8 +81,8 @@ def fill_defaults(options: argparse.Namespace) -> None:
     """What was not said, depending on --quick."""
     quick = options.quick
     options.windows = options.windows or (1 if quick else 5)
-    options.seconds = options.seconds or (0.2 if quick else 1.0)
-    options.warmup = min(0.3, options.seconds / 3)
+    options.seconds = options.seconds or (0.4 if quick else 1.0)
+    options.warmup = min(0.3, options.seconds / 2)
     options.tries = options.tries or (1 if quick else 3)
     if quick:
         options.ids = min(options.ids, 1_000_000)

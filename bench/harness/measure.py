@@ -201,12 +201,14 @@ class Bench:
         return [server.cpu_seconds(), children_cpu(), busy_seconds(pins.server), busy_seconds(pins.generator)]
 
     def _disturbed(self, used: list[float | None], elapsed: float) -> float | None:
-        """The larger of the shares that others used of the two CPUs; known only with one CPU each."""
+        """The larger of the shares that others took of the two CPUs; known only with one CPU each."""
         server, generator, server_busy, generator_busy = used
         if server is None or generator is None or server_busy is None or generator_busy is None:
             return None
         if len(self.pins.server) > 1 or len(self.pins.generator) > 1:
             return None
+        if self.pins.nice < 0:
+            return None  # others then run only while these CPUs would be idle
         if self.pins.server == self.pins.generator:
             return max(0.0, (server_busy - server - generator) / elapsed)
         return max(0.0, server_busy - server, generator_busy - generator) / elapsed

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from conformance_transcript import TOKEN, Act, Event, Expect, Send, Transcript
+from conformance_transcript import TOKEN, Act, Event, Expect, Send, Transcript, rows_of
 
 from edgesocket.checkpoint.arrival_log import Event as Arrival
 from edgesocket.checkpoint.arrival_log import EventKind, Segment
@@ -34,14 +34,9 @@ from edgesocket.sources.restore import encode_cut, restore_service
 MANY = 1 << 40
 
 
-def row_of(batch_id: int, payload: bytes) -> str:
+def row_of(batch_id: int, payload: bytes) -> bytes:
     """A row as transcripts write it."""
-    return f"{batch_id}:{payload.decode('utf-8', 'backslashreplace')}"
-
-
-def rows_of(text: str) -> list[str]:
-    """The rows that an action `rows 1:a | 2:b` names."""
-    return [row.strip() for row in text.split("|")] if text else []
+    return b"%d:%b" % (batch_id, payload)
 
 
 def take_the_room(service: IngressService) -> Callable[[], None]:
@@ -79,7 +74,9 @@ class CorePlayer:
         self._epoch = 0
         self._last_sequence = 0
         self._cut: SourceCut | None = None
-        self._rows: list[str] = []
+        self._rows: list[bytes] = []
+        self._unpublished: list[bytes] = []
+        self._in_cut = 0
         self._session: ServerSession | None = None
         self._start()
 
@@ -160,7 +157,7 @@ class CorePlayer:
     def _act(self, words: str) -> None:
         word, _, rest = words.partition(" ")
         if word == "rows":
-            assert self._rows == rows_of(rest)
+            assert self._rows == rows_of(words)
         elif word == "take":
             self._take_records(int(rest or MANY))
         elif word not in ("client", "quiet", "pause"):
@@ -187,6 +184,7 @@ class CorePlayer:
     def _check_closed(self) -> None:
         assert self._session is not None
         assert self._session.state is SessionState.CLOSED
+        self._session = None
 
     def _end_session(self) -> None:
         if self._session is not None:
@@ -198,14 +196,17 @@ class CorePlayer:
             for number, stored in enumerate(block.payloads()):
                 plain = block.compression is Compression.NONE
                 payload = stored if plain else inflate(stored, block.compression, self._options.max_record_bytes)
-                self._rows.append(row_of(block.id_at(number), payload))
+                self._unpublished.append(row_of(block.id_at(number), payload))
 
     def _begin(self) -> None:
         self._cut = encode_cut(self._service.cut())
+        self._in_cut = len(self._unpublished)
 
     def _complete(self) -> None:
         assert self._cut is not None
         self._service.ledger.complete()
+        self._rows += self._unpublished[: self._in_cut]
+        del self._unpublished[: self._in_cut]
         blobs = {kind: b"".join(parts) for kind, parts in self._cut.encode().items()}
         self._saved = (json.loads(json.dumps(self._cut.state)), blobs)
 
@@ -238,3 +239,4 @@ class CorePlayer:
         self._floors[self._epoch] = self._service.ledger.unclean_floor
         self._arrivals.append(Segment(self._epoch, self._last_sequence + 1))
         self._replies = []
+        self._unpublished = []

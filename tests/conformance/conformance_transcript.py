@@ -16,7 +16,7 @@ A file holds any number of transcripts::
 - `options`: options of the source, as a job file has them.
 - `client`: `commit`, or `plays 2` (the client level is the second collector).
 - `not LEVEL`: the level (core, listener, client) that cannot play it, and why.
-- `C:` a request line; neighbouring ones go out in one write. `C-` bytes without a line end. `C2:`, `C2-` are another
+- `C:` a request line (`C:` alone is an empty one); neighbouring ones go out in one write. `C-` bytes without a line end. `C2:`, `C2-` are another
   collector's. A transcript that does not begin with `C: __AUTH__` or an action begins behind a successful one.
 - `S:` the next reply, exactly. `S2:` is to the other collector.
 - `*` an action, see the players.
@@ -144,7 +144,7 @@ def _read_event(events: list[Event], line: str, place: str) -> None:
     if action is not None:
         events.append(Act(action))
     elif kind == "C":
-        data = _bytes(text or "") + (b"\n" if mark == ":" else b"")
+        data = encode(text or "") + (b"\n" if mark == ":" else b"")
         last = events[-1] if events else None
         if isinstance(last, Send) and last.who == who:
             events[-1] = Send(who, last.data + data)
@@ -158,7 +158,14 @@ def _read_event(events: list[Event], line: str, place: str) -> None:
             events.append(Expect(who, (text,)))
 
 
-def _bytes(text: str) -> bytes:
+def rows_of(action: str) -> list[bytes]:
+    """The rows that the action `rows 1:a | 2:b` names."""
+    names = action.removeprefix("rows").removeprefix(" ")
+    return [encode(row) for row in names.split(" | ")] if names else []
+
+
+def encode(text: str) -> bytes:
+    """The bytes that a transcript means."""
     pieces = re.split(r"<<(.*?)>>", text)
     data = pieces[0].encode()
     for code, plain in zip(pieces[1::2], pieces[2::2], strict=True):

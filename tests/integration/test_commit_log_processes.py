@@ -13,7 +13,8 @@ import time
 
 import pytest
 
-from edgesocket.checkpoint.commit_log import Claim, Commit, Started, read_log
+from edgesocket.checkpoint.commit_log import read_log
+from edgesocket.checkpoint.entries import Claim, Commit, Started
 from edgesocket.store.local import LocalStore
 
 PROCESSES = 4
@@ -23,7 +24,8 @@ CONTENDER = """
 import os, random, sys, time
 from pathlib import Path
 
-from edgesocket.checkpoint.commit_log import Claim, Commit, Started, append, claim, prune, read_log
+from edgesocket.checkpoint.commit_log import append, claim, prune, read_log
+from edgesocket.checkpoint.entries import Claim, Commit, Started
 from edgesocket.errors import FencedError
 from edgesocket.store.local import LocalStore
 

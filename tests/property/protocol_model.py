@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -83,4 +84,4 @@ def feed(session: ServerSession, data: bytes) -> list[ServerEvent]:
 def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
     """`data` in pieces, cut at `places`."""
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]

@@ -16,11 +16,31 @@ texts = st.one_of(
     st.integers(0, 300).map(lambda size: b"y" * size),
 )
 
-not_texts = st.sampled_from([b"\xff", b"a\x80b", b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xe2\x82"])
+not_texts = st.sampled_from(
+    [b"\xff", b"a\x80b", b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\xe2\x82"]
+)
 
 odd_ids = st.sampled_from(
-    [b"0", b"-1", b"+1", b" 1", b"1 ", b"1\t", b"1_000", b"", b"x", b"007", b"0000000000000000000000007", b"1.0"]
-    + [b"9223372036854775808", b"99999999999999999999", "\u0661".encode(), b"0" * 30, b"1\r", b"\r1"]
+    [
+        b"0",
+        b"-1",
+        b"+1",
+        b" 1",
+        b"1 ",
+        b"1\t",
+        b"1_000",
+        b"",
+        b"x",
+        b"007",
+        b"0000000000000000000000007",
+        b"1.0",
+        b"9223372036854775808",
+        b"99999999999999999999",
+        "١".encode(),
+        b"0" * 30,
+        b"1\r",
+        b"\r1",
+    ]
 )
 
 line_ends = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r\r\n"])
@@ -33,9 +53,25 @@ odd_lines = st.one_of(
     st.builds(
         lambda head, e: head + e,
         st.sampled_from(
-            [b"", b"\r", b"__BATCH__", b"__BATCH__:", b"__BATCH__:5", b"__BATCH__::p", b"__batch__:5:p", b"_BATCH__:5:p"]
-            + [b" __BATCH__:5:p", b"__COMMIT__", b"__COMMIT__:", b"__COMMIT__:5:x", b"__PING__", b"__AUTH__:secret"]
-            + [b"__BATCH__:12345", b"__BATCH__:1234567890123456789", b"\xff\xfe"]
+            [
+                b"",
+                b"\r",
+                b"__BATCH__",
+                b"__BATCH__:",
+                b"__BATCH__:5",
+                b"__BATCH__::p",
+                b"__batch__:5:p",
+                b"_BATCH__:5:p",
+                b" __BATCH__:5:p",
+                b"__COMMIT__",
+                b"__COMMIT__:",
+                b"__COMMIT__:5:x",
+                b"__PING__",
+                b"__AUTH__:secret",
+                b"__BATCH__:12345",
+                b"__BATCH__:1234567890123456789",
+                b"\xff\xfe",
+            ]
         ),
         line_ends,
     ),
@@ -52,7 +88,7 @@ def runs(draw: st.DrawFn) -> bytes:
     width = draw(st.sampled_from([0, 0, 0, 7, 12, 19, 21]))
     end = draw(line_ends)
     payloads = draw(st.lists(texts, min_size=1, max_size=3))
-    ids = [i for i in range(first, first + step * count, step)] if step else [first] * count
+    ids = list(range(first, first + step * count, step)) if step else [first] * count
     return b"".join(
         b"__BATCH__:%0*d:%b%b" % (width, batch_id, payloads[n % len(payloads)], end)
         for n, batch_id in enumerate(ids)

@@ -12,22 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgesocket.checkpoint import commit_log
-from edgesocket.checkpoint.commit_log import (
-    Claim,
-    Commit,
-    Entry,
-    Log,
-    Settle,
-    Started,
-    append,
-    claim,
-    decode_entry,
-    prune,
-    read_log,
-    refresh,
-)
+from edgesocket.checkpoint.commit_log import Log, append, claim, prune, read_log, refresh
 from edgesocket.checkpoint.effects import Create
-from edgesocket.checkpoint.entries import index_of
+from edgesocket.checkpoint.entries import Claim, Commit, Entry, Settle, Started, decode_entry, index_of
 from edgesocket.errors import FencedError, StoreError
 from edgesocket.testing.memory_store import Fault, MemoryStore
 

@@ -91,16 +91,10 @@ class IngressMachine(RuleBasedStateMachine):
         repeated: RepeatedId,
         prints_kept: int,
     ) -> None:
+        self.options: dict[str, Any] = {"dedupe": dedupe, "repeated": repeated, "prints_kept": prints_kept}
+        self.options |= {"gaps": gaps, "capacity": capacity, "ratio": ratio, "max_bytes": max_bytes}
         mark = high_water_mark(capacity, ratio)
-
-        def new_service() -> IngressService:
-            rules = AdmissionRules(500, dedupe, repeated)
-            service = IngressService(rules, Ledger(gaps), RecordQueue(capacity, mark, max_bytes), Codec())
-            service.fingerprints = FingerprintMemory(prints_kept)
-            return service
-
-        self.new_service = new_service
-        self.service = new_service()
+        self.service = self._new_service()
         self.model = Model(gaps.value, mark, max_bytes, dedupe, repeated.value, prints_kept)
         self.blocks_are_exact = prints_kept == 1000
         # The engine: what went to the sinks since the last cut, what the cut under way has, what is committed.
@@ -121,6 +115,15 @@ class IngressMachine(RuleBasedStateMachine):
         self.owed: dict[tuple[int, str], str] = {}
         self.lowest_w = 0
         self.connect()
+
+    def _new_service(self) -> IngressService:
+        job = self.options
+        rules = AdmissionRules(500, job["dedupe"], job["repeated"])
+        mark = high_water_mark(job["capacity"], job["ratio"])
+        queue = RecordQueue(job["capacity"], mark, job["max_bytes"])
+        service = IngressService(rules, Ledger(job["gaps"]), queue, Codec())
+        service.fingerprints = FingerprintMemory(job["prints_kept"])
+        return service
 
     # ---- the collector
 
@@ -178,9 +181,10 @@ class IngressMachine(RuleBasedStateMachine):
     def _answered(self, records: list[tuple[int, str]], replies: list[str]) -> None:
         """One reply each; the model gives the same ones. From the first QUEUE_FULL of a block on, all get it."""
         assert len(replies) == len(records)
+        expected = ""
         for (id_, payload), reply in zip(records, replies, strict=True):
             before = self.model.of(id_)
-            full = bool(len(records) > 1 and expected == "QUEUE_FULL") if (id_, payload) != records[0] else False
+            full = expected == "QUEUE_FULL"
             expected = self.model.refuse_for_now(id_) if full else self._model_offer(id_, payload)
             assert reply.split(":")[0] == expected
             self._owe(id_, payload, expected, before)
@@ -315,6 +319,15 @@ class IngressMachine(RuleBasedStateMachine):
         synced = max([n + 1 for n, (burst, _) in enumerate(self.bursts) if burst.must_sync], default=0)
         self._crash(landed, data.draw(st.integers(synced, len(self.bursts))), host_lost=True)
 
+    @rule(gaps=st.sampled_from(GapRule), capacity=st.integers(1, 6), dedupe=st.booleans())
+    def restart_with_other_options(self, gaps: GapRule, capacity: int, dedupe: bool) -> None:
+        self.options |= {"gaps": gaps, "capacity": capacity, "dedupe": dedupe}
+        self.model.rule, self.model.dedupe = gaps.value, dedupe
+        self.model.mark = high_water_mark(capacity, self.options["ratio"])
+        self._crash(landed=True, kept=len(self.bursts), host_lost=False)
+        if gaps is GapRule.SKIP:
+            self._drop_what_nobody_knows()
+
     @rule(landed=st.booleans(), first=st.sampled_from(ALL_IDS))
     def settle_a_stopped_job(self, landed: bool, first: int) -> None:
         self._enter(first, first, ends_unclean=False)
@@ -341,7 +354,7 @@ class IngressMachine(RuleBasedStateMachine):
 
     def _restore_service(self) -> None:
         """As a source does it."""
-        self.service = service = self.new_service()
+        self.service = service = self._new_service()
         checkpoint, last = self.completed, 0
         if checkpoint is not None:
             blocks = decode_blocks(checkpoint.queue[0])

@@ -39,6 +39,9 @@ def parse(lines: bytes, rules: LineRules, *, columns_only: bool, consecutive: bo
 @example(b"\n", True, True, True, 10**6)
 @example(b"\n\n\n\n\n\n\n\n\n\n", True, True, True, 10**6)
 @example(b"__BATCH__:1:\n" * 3, True, True, True, 12)
+@example(b"__BATCH__:1:x\n", True, True, True, 12)
+@example(b"__BATCH__:1:x\r\n", True, True, True, 12)
+@example(b"__BATCH__:1:\r\n", True, True, True, 12)
 def test_nearly_valid_lines_mean_what_the_model_says(
     stream: bytes, columns_only: bool, consecutive: bool, check_utf8: bool, limit: int
 ) -> None:

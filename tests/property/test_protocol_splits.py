@@ -79,7 +79,11 @@ def test_refused_once_wherever_the_cut_is(stream: bytes) -> None:
 
 
 raw_streams = st.lists(
-    st.one_of(st.sampled_from([b"\n", b"\r", b"\r\n", b"\r\r\n"]), st.integers(0, 30).map(lambda n: b"z" * n), st.binary(max_size=9)),
+    st.one_of(
+        st.sampled_from([b"\n", b"\r", b"\r\n", b"\r\r\n"]),
+        st.integers(0, 30).map(lambda n: b"z" * n),
+        st.binary(max_size=9),
+    ),
     max_size=40,
 ).map(b"".join)
 
@@ -97,9 +101,7 @@ def test_the_splitter_splits_like_one_split(stream: bytes, places: list[int], li
 
 
 @settings(max_examples=300, deadline=None)
-@given(
-    raw_streams, st.lists(st.integers(0, 10**6), max_size=10), st.integers(1, 20), st.integers(1, 40), st.booleans()
-)
+@given(raw_streams, st.lists(st.integers(0, 10**6), max_size=10), st.integers(1, 20), st.integers(1, 40), st.booleans())
 def test_the_receiver_splits_like_one_split(
     stream: bytes, places: list[int], limit: int, buffer_bytes: int, keep_all: bool
 ) -> None:

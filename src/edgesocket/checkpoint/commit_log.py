@@ -63,7 +63,6 @@ from edgesocket.checkpoint.entries import (
     Claim,
     Commit,
     Damage,
-    Ended,
     Entry,
     OperatorEntry,
     Placed,
@@ -77,30 +76,7 @@ from edgesocket.checkpoint.entries import (
 from edgesocket.checkpoint.log_view import COMMITS_IN_MEMORY, Log, follows, is_operator_entry
 from edgesocket.errors import DamagedStateError, FencedError, StoreError
 
-__all__ = [
-    "KEEP_AGE_MS",
-    "KEEP_AT_LEAST",
-    "KEEP_AT_MOST",
-    "Accept",
-    "Claim",
-    "Commit",
-    "Damage",
-    "Ended",
-    "Entry",
-    "Log",
-    "OperatorEntry",
-    "Placed",
-    "Settle",
-    "Started",
-    "append",
-    "claim",
-    "decode_entry",
-    "encode_entry",
-    "entry_name",
-    "prune",
-    "read_log",
-    "refresh",
-]
+__all__ = ["KEEP_AGE_MS", "KEEP_AT_LEAST", "KEEP_AT_MOST", "Log", "append", "claim", "prune", "read_log", "refresh"]
 
 KEEP_AT_LEAST = 64
 KEEP_AGE_MS = 24 * 3600 * 1000

@@ -112,23 +112,27 @@ def _greeting(spec: JobSpec, state_dir: Path) -> str:
 def _stop_on_signals(runner: JobRunner, end_within_s: float, give_up: Callable[[], None]) -> None:
     """SIGTERM and SIGINT stop the job gracefully; a second one, or `end_within_s` after the first, ends the process.
 
-    They are waited for on a thread of their own: a handler would interrupt the pump wherever it is, perhaps inside a
-    lock that a stop needs, and would not run at all while a sink is stuck in a call that never comes back.
+    They are dealt with on a thread of their own, which the interpreter tells of them through a pipe: a handler would
+    interrupt the pump wherever it is, perhaps inside a lock that a stop needs, and would not run at all while a sink
+    is stuck in a call that never comes back.
     """
-    numbers = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # the pipe says it
 
     def end() -> None:
         give_up()
         os._exit(ExitCode.TRY_LATER)
 
     def wait() -> None:
-        signal.sigwait(numbers)
+        os.read(told, 1)
         deadline = threading.Timer(end_within_s, end)
         deadline.daemon = True
         deadline.start()
         threading.Thread(target=runner.stop, name="edgesocket-stop", daemon=True).start()
-        signal.sigwait(numbers)
+        os.read(told, 1)
         os._exit(ExitCode.TRY_LATER)
 
     threading.Thread(target=wait, name="edgesocket-signals", daemon=True).start()

@@ -15,7 +15,7 @@ the cut is one moment for everything the source remembers; `complete` is the onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -116,8 +116,11 @@ class Source(Protocol):
     def start(self) -> None:
         """Open the port. Raises ListenerError when it cannot be bound."""
 
-    def poll(self, timeout_s: float) -> Sequence[RecordBlock]:
-        """Records for the sinks, decoded; empty after `timeout_s` without any, or when woken."""
+    def poll(self, timeout_s: float) -> Iterable[RecordBlock]:
+        """Records for the sinks; nothing after `timeout_s` without any, or when woken.
+
+        Blocks are decoded as they are asked for; all are asked for before anything else is called.
+        """
 
     def wake(self) -> None:
         """End a `poll` that waits. Safe on any thread."""

@@ -386,6 +386,7 @@ class Incarnation:
             for sink in self._sinks.values():
                 sink.write(block)
             moved += block.count
+            del block  # or it would stay in memory while the source makes the next one
         self._rows += moved
         return moved
 

@@ -38,6 +38,10 @@ from edgesocket.protocol.replies import PENDING, RESEND, RETRY, Reply, ack
 MAX_LEDGER_RANGES = 1_000_000
 """With more ranges than this the source answers QUEUE_FULL: about 100 MB of memory."""
 
+MAX_OVERLOAD_HOLDS = 100_000
+"""So many ranges more may be held meanwhile. For a collector that goes on beyond them, whatever lies between the ids
+that it was refused is held with them."""
+
 MAX_SETTLED_RANGES = 100_000
 """Settled ids at or below the watermark beyond this many ranges are forgotten, lowest first."""
 
@@ -307,20 +311,7 @@ class Ledger:
     @property
     def range_count(self) -> int:
         """How many id ranges the ledger holds."""
-        return sum(
-            len(ids)
-            for ids in (
-                self._received,
-                self._captured,
-                self._captured_in_cut,
-                self._confirmed,
-                self._held_here,
-                self._held_earlier,
-                self._settled,
-                self._lost,
-                self._gaps,
-            )
-        )
+        return len(self._lost) + sum(len(ids) for ids, _ in self._listed())
 
     @property
     def overloaded(self) -> bool:
@@ -395,7 +386,7 @@ class Ledger:
 
     def hold(self, first: int, last: int) -> None:
         """Each id of `first..last` was refused with QUEUE_FULL, RETRY or DECRYPT_FAILED."""
-        if self.overloaded:
+        if self.range_count >= MAX_LEDGER_RANGES + MAX_OVERLOAD_HOLDS:
             # One range from the first refused id on: too much is held then, never too little, and memory stays put.
             self._overload_first = first = min(first, self._overload_first or first)
             last = max(last, self.highest_offered)
@@ -521,7 +512,11 @@ class Ledger:
 
     def _gaps_below(self, watermark: int) -> IdRanges:
         """The legal gaps that the watermark steps over when it moves up to `watermark`, the newest of them."""
-        return IdRanges(self._never_offered(self._gaps_kept_from(), watermark))
+        first = self._gaps_kept_from()
+        known = IdRanges()
+        for ids in (self._lost, *(ids for ids, _ in self._listed())):
+            known.update(IdRanges(ids.pieces(first, watermark)))
+        return IdRanges(known.missing(first, watermark) if first <= watermark else ())
 
     def _gaps_kept_from(self) -> int:
         first = max(self.watermark, self.floor or 0) + 1
@@ -632,10 +627,9 @@ class Ledger:
 
     # ---- the table, applied to ranges ----------------------------------------------------------------------------
 
-    def _segments(self, first: int, last: int) -> list[tuple[BatchState, int, int]]:
-        """`first..last` cut into pieces of one state each (the state below the overlay), rising."""
-        found: list[tuple[int, int, BatchState]] = []
-        for ids, state in (
+    def _listed(self) -> tuple[tuple[IdRanges, BatchState], ...]:
+        """The sets below the overlay; an id is in one of them at most."""
+        return (
             (self._received, _S.RECEIVED),
             (self._captured, _S.CAPTURED),
             (self._captured_in_cut, _S.CAPTURED),
@@ -644,7 +638,12 @@ class Ledger:
             (self._settled, _S.SETTLED),
             (self._confirmed, _S.CONFIRMED),
             (self._gaps, _S.GAP),
-        ):
+        )
+
+    def _segments(self, first: int, last: int) -> list[tuple[BatchState, int, int]]:
+        """`first..last` cut into pieces of one state each (the state below the overlay), rising."""
+        found: list[tuple[int, int, BatchState]] = []
+        for ids, state in self._listed():
             found.extend((low, high, state) for low, high in ids.pieces(first, last))
         found.sort(key=lambda piece: piece[0])
         segments: list[tuple[BatchState, int, int]] = []

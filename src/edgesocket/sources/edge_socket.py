@@ -13,27 +13,24 @@ from __future__ import annotations
 import hmac
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
-from edgesocket.compression import Compression
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import FencedError, StoreError
-from edgesocket.ingress.admission import PacketCodec, RawCodec
 from edgesocket.ingress.ledger import GapRule, Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, IngressService, RepeatedId
 from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed
 from edgesocket.net.options import ListenOptions
 from edgesocket.net.server import IngressServer
-from edgesocket.packet.codec import PacketDecoder
-from edgesocket.packet.compression import inflate
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.protocol.session import ServerEvent
 from edgesocket.records import RecordBlock
 from edgesocket.sources.arrival_journal import ArrivalJournal
+from edgesocket.sources.decoding import RecordDecoder, codec_of
 from edgesocket.sources.restore import encode_cut, restore_service
 from edgesocket.store.arrivals import ArrivalWriter, read_segments
 
@@ -90,9 +87,10 @@ class EdgeSocketSource:
             AdmissionRules(options.queue_full_retry_after_ms, options.deduplicate, repeated_id),
             Ledger(GapRule(options.batch_id_gaps)),
             RecordQueue(options.local_queue_capacity, mark, options.local_queue_max_bytes),
-            self._codec(options),
+            codec_of(options),
             raw_blocks=options.packet_mode == "RAW",
         )
+        self._decoder = RecordDecoder(options)
         self._server: IngressServer | None = None
         self._arrivals: ArrivalJournal | None = None
         self._context: SourceContext | None = None
@@ -102,20 +100,6 @@ class EdgeSocketSource:
         self._holder: tuple[int, str, float] | None = None
         self._holder_named_at = 0.0
         self._warned_repeats = 0
-
-    @staticmethod
-    def _codec(options: EdgeSocketOptions) -> RawCodec | PacketCodec:
-        replace_invalid = options.invalid_utf8 == "replace"
-        if options.packet_mode == "RAW":
-            return RawCodec(replace_invalid=replace_invalid)
-        return PacketCodec(
-            PacketDecoder(
-                options.secret_key,
-                options.require_encryption,
-                options.max_record_bytes,
-                check_utf8=not replace_invalid,
-            )
-        )
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -233,14 +217,14 @@ class EdgeSocketSource:
                     rest = service.offer_block(event, replies)
                     while rest is not None:
                         deadline = self._wait_for_room(deadline)
-                        if not deadline:
+                        if deadline < 0:
                             service.hold_block(rest, replies)
                             break
                         rest = service.offer_block(rest, replies)
                 elif isinstance(event, Batch):
                     while not service.offer_batch(event, replies):
                         deadline = self._wait_for_room(deadline)
-                        if not deadline:
+                        if deadline < 0:
                             service.hold_batch(event, replies)
                             break
                 elif isinstance(event, Commit | Invalid):
@@ -252,10 +236,13 @@ class EdgeSocketSource:
             arrivals.write(burst)
 
     def _wait_for_room(self, deadline: float) -> float:
-        """Wait until the pump took something. Returns the deadline of this burst, 0.0 when waiting is over."""
+        """Wait until the pump took something.
+
+        Takes and returns the deadline of the one wait that a burst has: 0.0 before it begins, negative once it is over.
+        """
         wait_ms = self._options.queue_full_wait_ms
-        if not wait_ms or self._no_waiting:
-            return 0.0
+        if deadline < 0 or not wait_ms or self._no_waiting:
+            return -1.0
         now = time.monotonic()
         if not deadline:
             deadline = now + wait_ms / 1000
@@ -266,11 +253,11 @@ class EdgeSocketSource:
             self._room.wait(deadline - now)
             now = time.monotonic()
         self._receiver_waits = False
-        return deadline if self._taken_records != taken else 0.0
+        return deadline if self._taken_records != taken else -1.0
 
     # ---- the pump ------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_s: float) -> Sequence[RecordBlock]:
+    def poll(self, timeout_s: float) -> Iterable[RecordBlock]:
         """See Source."""
         service = self._service
         with self._lock:
@@ -288,7 +275,7 @@ class EdgeSocketSource:
             pinned = service.fingerprints.release_pinned()
         for segment in pinned:
             segment.digests()
-        return [self._decoded(block) for block in blocks]
+        return self._decoder.decoded(blocks)
 
     def _wait_for_records(self, timeout_s: float) -> None:
         self._pump_waits = True
@@ -308,16 +295,6 @@ class EdgeSocketSource:
         with self._lock:
             self._woken = True
             self._records.notify_all()
-
-    def _decoded(self, block: RecordBlock) -> RecordBlock:
-        """The block with its payloads inflated: proven possible when it was admitted."""
-        limit = self._options.max_record_bytes
-        if block.compression is not Compression.NONE:
-            payloads = [inflate(payload, block.compression, limit) for payload in block.payloads()]
-            block = block.with_payloads(payloads)
-        if self._options.packet_mode == "PACKET" and self._options.invalid_utf8 == "replace":
-            block = block.with_payloads([p.decode("utf-8", "replace").encode() for p in block.payloads()])
-        return block
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 

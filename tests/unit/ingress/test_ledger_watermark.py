@@ -199,6 +199,7 @@ def test_settling_an_id_above_everything_offered_moves_nothing() -> None:
 
 def test_at_its_bound_the_ledger_holds_one_range_and_never_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_module, "MAX_LEDGER_RANGES", 3)
+    monkeypatch.setattr(ledger_module, "MAX_OVERLOAD_HOLDS", 0)
     ledger = Ledger()
     for id_ in (10, 20, 30):
         ledger.accept(id_, id_)

@@ -1,4 +1,7 @@
-"""What chunks of many lines become: few blocks, cut only where they must be. (That it is right: see the property tests.)"""
+"""What chunks of many lines become: few blocks, cut only where they must be.
+
+That the blocks are right, whatever the lines, is the business of the property tests.
+"""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ def receive(receiver: LineReceiver, data: bytes) -> list[Chunk | Overlong]:
         piece, data = data[: len(room)], data[len(room) :]
         room[: len(piece)] = piece
         done += receiver.received(len(piece))
+    assert all(part is OVERLONG or part.start < part.end for part in done), "no chunk is empty"
     return done
 
 
@@ -44,7 +45,7 @@ def test_only_whole_lines_are_handed_on() -> None:
 def test_a_chunk_has_readable_bytes_on_both_sides() -> None:
     receiver = LineReceiver(BufferPool(10), 50)
 
-    for chunk in receive(receiver, b"123456789\n" * 3) + [Chunk.of(b"x\n")]:
+    for chunk in [*receive(receiver, b"123456789\n" * 3), Chunk.of(b"x\n")]:
         assert isinstance(chunk, Chunk)
         assert chunk.start >= HEADROOM
         assert chunk.end + SLACK <= len(chunk.data)

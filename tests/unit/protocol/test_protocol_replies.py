@@ -38,9 +38,27 @@ def test_every_kind_is_in_the_table_above() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"RECEIVEDX", b"received", b" RECEIVED", b"RECEIVED ", b"RECEIVED\r\r", b"ACK:", b"ACK:x", b"ACK:-1", b"ACK: 1"]
-    + [b"ACK:9223372036854775808", b"ACK:" + b"1" * 5000, b"QUEUE_FULL", b"QUEUE_FULL:", b"QUEUE_FULL:1.5", b"\xff"]
-    + ["ACK:\u0661".encode(), b"ACK:1:2", b"HTTP/1.1 400 Bad Request"],
+    [
+        b"",
+        b"RECEIVEDX",
+        b"received",
+        b" RECEIVED",
+        b"RECEIVED ",
+        b"RECEIVED\r\r",
+        b"ACK:",
+        b"ACK:x",
+        b"ACK:-1",
+        b"ACK: 1",
+        b"ACK:9223372036854775808",
+        b"ACK:" + b"1" * 5000,
+        b"QUEUE_FULL",
+        b"QUEUE_FULL:",
+        b"QUEUE_FULL:1.5",
+        b"\xff",
+        "ACK:١".encode(),
+        b"ACK:1:2",
+        b"HTTP/1.1 400 Bad Request",
+    ],
 )
 def test_anything_else_is_no_reply(line: bytes) -> None:
     assert parse_reply(line) is None

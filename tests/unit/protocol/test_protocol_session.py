@@ -102,6 +102,14 @@ def test_a_first_line_without_end_is_refused_as_soon_as_it_is_too_long() -> None
     assert feed(session, b"\r") == [AuthRefused()]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_no_token_is_longer_than_the_limit(end: bytes) -> None:
+    """Not even one that would be accepted; the answer does not wait for the end of the line."""
+    session = ServerSession(lambda token: True, BufferPool(100))
+
+    assert feed(session, b"__AUTH__:" + b"t" * (MAX_AUTH_LINE_BYTES - 8) + end) == [AuthRefused()]
+
+
 def test_an_incomplete_first_line_is_no_answer() -> None:
     session = new_session()
 
@@ -145,7 +153,7 @@ def test_a_second_auth_line_is_a_bad_request_and_the_conversation_goes_on() -> N
     assert session.state is SessionState.STREAMING
 
 
-@pytest.mark.parametrize("pause_at", range(0, 20))
+@pytest.mark.parametrize("pause_at", range(20))
 def test_a_pause_inside_a_line_changes_nothing(pause_at: int) -> None:
     line = b"__COMMIT__:12345678\n"
     session = streaming()
@@ -241,6 +249,7 @@ def test_the_table_itself() -> None:
     assert {state for state, _ in TRANSITIONS} == set(SessionState)
     assert {event for _, event in TRANSITIONS} == set(SessionInput)
     assert {action for _, action in TRANSITIONS.values()} == set(SessionAction)
-    assert all(state is SessionState.CLOSED for (before, _), (state, _) in TRANSITIONS.items() if before is SessionState.CLOSED)
-    with pytest.raises(LocalProtocolError, match="RESUMED .* AWAITING_AUTH"):
+    after_closed = {state for (before, _), (state, _) in TRANSITIONS.items() if before is SessionState.CLOSED}
+    assert after_closed == {SessionState.CLOSED}
+    with pytest.raises(LocalProtocolError, match=r"RESUMED .* AWAITING_AUTH"):
         transition(TRANSITIONS, SessionState.AWAITING_AUTH, SessionInput.RESUMED)

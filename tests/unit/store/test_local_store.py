@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from edgesocket.checkpoint.commit_log import Claim, Commit, Started, append, claim, prune, read_log
+from edgesocket.checkpoint.commit_log import append, claim, prune, read_log
 from edgesocket.checkpoint.effects import Create, List, Read, Remove
+from edgesocket.checkpoint.entries import Claim, Commit, Started
 from edgesocket.errors import DamagedStateError, FencedError, StoreError
 from edgesocket.store import durable, local
 from edgesocket.store.local import LocalStore

@@ -1,0 +1,49 @@
+"""Every transcript, on three levels: the pure conversation, the real listener, and the client.
+
+The transcripts stand in `transcripts/*.txt`; how they are written is told in `conformance_transcript.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conformance_client import ClientPlayer
+from conformance_core import CorePlayer
+from conformance_listener import ListenerPlayer, ListeningRig
+from conformance_transcript import LEVELS, Transcript, load
+
+TRANSCRIPTS = load()
+
+
+def on(level: str) -> pytest.MarkDecorator:
+    """Every transcript; those that the level cannot play are skipped with their reason."""
+    return pytest.mark.parametrize(
+        "transcript",
+        [
+            pytest.param(t, marks=pytest.mark.skip(reason=t.not_on[level]) if level in t.not_on else ())
+            for t in TRANSCRIPTS
+        ],
+        ids=str,
+    )
+
+
+@on("core")
+def test_on_the_pure_conversation(transcript: Transcript) -> None:
+    CorePlayer(transcript).play(transcript.events)
+
+
+@on("core")
+def test_on_the_pure_conversation_byte_by_byte(transcript: Transcript) -> None:
+    CorePlayer(transcript, piece_bytes=1).play(transcript.events)
+
+
+@on("listener")
+def test_on_the_real_listener(transcript: Transcript, tmp_path: Path) -> None:
+    with ListeningRig(tmp_path / "job-1", **transcript.options) as rig:
+        ListenerPlayer(rig).play(transcript.events)
+
+
+@on("client")
+def test_on_the_client(transcript: Transcript) -> None:
+    ClientPlayer(transcript).play()
