@@ -27,17 +27,18 @@ class IdRanges:
     another set costs about one such change, and a pass over that set and what lies between its ends here.
     """
 
-    __slots__ = ("_first", "_last")
+    __slots__ = ("_last", "firsts")
 
     def __init__(self, ranges: Iterable[IdRange] = ()) -> None:
-        self._first: list[int] = []
+        self.firsts: list[int] = []
+        """First id of each range, rising; to be read only. Its length is the number of ranges."""
         self._last: list[int] = []
         for first, last in ranges:
             self.add(first, last)
 
     def add(self, first: int, last: int) -> None:
         """Put `first..last` into the set, joining what touches it."""
-        firsts, lasts = self._first, self._last
+        firsts, lasts = self.firsts, self._last
         if not firsts or first > lasts[-1] + 1:
             firsts.append(first)
             lasts.append(last)
@@ -58,7 +59,7 @@ class IdRanges:
         """Take `first..last` (nothing where `first` > `last`) out of the set; what is not in it is no error."""
         if first > last:
             return
-        firsts, lasts = self._first, self._last
+        firsts, lasts = self.firsts, self._last
         low = bisect_left(lasts, first)
         high = bisect_right(firsts, last)
         if low >= high:
@@ -97,18 +98,18 @@ class IdRanges:
         """Which ranges (a slice) can touch the other set."""
         if not other:
             return 0, 0
-        return bisect_left(self._last, other._first[0] - 1), bisect_right(self._first, other._last[-1] + 1)
+        return bisect_left(self._last, other.firsts[0] - 1), bisect_right(self.firsts, other._last[-1] + 1)
 
     def _slice(self, low: int, high: int) -> Iterable[IdRange]:
-        return zip(self._first[low:high], self._last[low:high], strict=True)
+        return zip(self.firsts[low:high], self._last[low:high], strict=True)
 
     def _put(self, low: int, high: int, ranges: IdRanges) -> None:
-        self._first[low:high] = ranges._first
+        self.firsts[low:high] = ranges.firsts
         self._last[low:high] = ranges._last
 
     def clear(self) -> None:
         """Empty the set."""
-        self._first.clear()
+        self.firsts.clear()
         self._last.clear()
 
     def pieces(self, first: int, last: int) -> list[IdRange]:
@@ -116,8 +117,8 @@ class IdRanges:
         if first > last:
             return []
         low = bisect_left(self._last, first)
-        high = bisect_right(self._first, last)
-        return [(max(self._first[i], first), min(self._last[i], last)) for i in range(low, high)]
+        high = bisect_right(self.firsts, last)
+        return [(max(self.firsts[i], first), min(self._last[i], last)) for i in range(low, high)]
 
     def missing(self, first: int, last: int) -> list[IdRange]:
         """The parts of `first..last` that are not in the set, rising."""
@@ -134,12 +135,12 @@ class IdRanges:
     def first_at_or_above(self, id_: int) -> int | None:
         """The lowest member that is `id_` or higher, or None."""
         i = bisect_left(self._last, id_)
-        return None if i == len(self._last) else max(self._first[i], id_)
+        return None if i == len(self._last) else max(self.firsts[i], id_)
 
     def run_end(self, id_: int) -> int | None:
         """The last id of the range that holds `id_`, or None where it is not a member."""
         i = bisect_left(self._last, id_)
-        return self._last[i] if i < len(self._last) and self._first[i] <= id_ else None
+        return self._last[i] if i < len(self._last) and self.firsts[i] <= id_ else None
 
     def keep_highest(self, range_count: int) -> int:
         """Drop the lowest ranges until at most `range_count` (1 or more) are left.
@@ -147,21 +148,21 @@ class IdRanges:
         Returns:
             The highest id that was dropped, 0 for none.
         """
-        if len(self._first) <= range_count:
+        if len(self.firsts) <= range_count:
             return 0
         highest = self._last[-range_count - 1]
-        del self._first[:-range_count]
+        del self.firsts[:-range_count]
         del self._last[:-range_count]
         return highest
 
     def first_of_newest(self, range_count: int) -> int:
         """The lowest id of the highest `range_count` ranges; 0 where there are not that many."""
-        return self._first[-range_count] if len(self._first) > range_count else 0
+        return self.firsts[-range_count] if len(self.firsts) > range_count else 0
 
     @property
     def lowest(self) -> int | None:
         """The lowest member, or None for the empty set."""
-        return self._first[0] if self._first else None
+        return self.firsts[0] if self.firsts else None
 
     @property
     def highest(self) -> int | None:
@@ -171,12 +172,12 @@ class IdRanges:
     @property
     def id_count(self) -> int:
         """How many ids are in the set."""
-        return sum(self._last) - sum(self._first) + len(self._first)
+        return sum(self._last) - sum(self.firsts) + len(self.firsts)
 
     def copy(self) -> IdRanges:
         """An independent copy."""
         twin = IdRanges()
-        twin._first = self._first.copy()
+        twin.firsts = self.firsts.copy()
         twin._last = self._last.copy()
         return twin
 
@@ -186,22 +187,22 @@ class IdRanges:
 
     def __contains__(self, id_: int) -> bool:
         i = bisect_left(self._last, id_)
-        return i < len(self._last) and self._first[i] <= id_
+        return i < len(self._last) and self.firsts[i] <= id_
 
     def __iter__(self) -> Iterator[IdRange]:
-        return iter(list(zip(self._first, self._last, strict=True)))
+        return iter(list(zip(self.firsts, self._last, strict=True)))
 
     def __len__(self) -> int:
         """How many ranges (not ids) the set has."""
-        return len(self._first)
+        return len(self.firsts)
 
     def __bool__(self) -> bool:
-        return bool(self._first)
+        return bool(self.firsts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdRanges):
             return NotImplemented
-        return self._first == other._first and self._last == other._last
+        return self.firsts == other.firsts and self._last == other._last
 
     __hash__ = None  # type: ignore[assignment]
 

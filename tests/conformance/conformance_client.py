@@ -30,7 +30,6 @@ FAST = ClientOptions(
     reconnect_least_s=0.01,
     reconnect_most_s=0.03,
     connect_timeout_s=10.0,
-    progress_timeout_s=20.0,
 )
 CONNECTION_ENDS = ("source closes", "connection lost", "kill -9", "host lost", "new job")
 PATIENCE_S = 20.0
@@ -39,15 +38,14 @@ PATIENCE_S = 20.0
 class ClientPlayer:
     """One client against one script."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, patience_s: float = PATIENCE_S) -> None:
         self._who = 2 if "plays 2" in transcript.client else 1
-        self._options = replace(FAST, commit="commit" in transcript.client)
+        self._options = replace(FAST, commit="commit" in transcript.client, progress_timeout_s=patience_s)
         self._batches: list[tuple[threading.Event, int, bytes]] = []
         self._offered: set[int] = set()
         self._scripts: list[list[Step]] = [[]]
         self._ending = ""
         self._token = ""
-        self._polls_alone = False
         self._checks: list[str] = []
         self._refused: dict[int, str] = {}
         for event in transcript.events:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -45,11 +46,13 @@ class ListeningRig(Rig):
 
     def crash(self, *, boot: str = "") -> None:
         """As if the process died: nothing is sent, written or synced any more."""
+        assert self.incarnation is not None
+        self.incarnation._stop_keeper()
         self.source.close(clean=False)
         super().crash(boot=boot)
 
     def __enter__(self) -> ListeningRig:
-        return self.start()
+        return self if self.incarnation is not None else self.start()
 
     def __exit__(self, *_: object) -> None:
         if self.incarnation is not None:
@@ -92,8 +95,8 @@ class ListeningRig(Rig):
 class Peer:
     """One TCP connection to a source."""
 
-    def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
+        self.sock = socket.create_connection((address, port), timeout=PATIENCE_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._read = b""
 
@@ -133,6 +136,11 @@ class Peer:
         """Send no more; no error where the connection has ended already."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Close with RST; what was not read is lost."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+        self.sock.close()
 
     def close(self) -> None:
         self.sock.close()
@@ -201,9 +209,9 @@ class ListenerPlayer:
         elif word == "take":
             moved = self._rig.take(int(rest or 1 << 40))
             assert not rest or moved == int(rest)
-        elif word in ("pause", "quiet"):
+        elif word == "pause":
             time.sleep(int(rest) / 1000)
-        elif word != "client":
+        elif word not in ("client", "quiet"):
             self._actions[words]()
 
     @property

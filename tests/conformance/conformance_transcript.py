@@ -16,8 +16,9 @@ A file holds any number of transcripts::
 - `options`: options of the source, as a job file has them.
 - `client`: `commit`, or `plays 2` (the client level is the second collector).
 - `not LEVEL`: the level (core, listener, client) that cannot play it, and why.
-- `C:` a request line (`C:` alone is an empty one); neighbouring ones go out in one write. `C-` bytes without a line end. `C2:`, `C2-` are another
-  collector's. A transcript that does not begin with `C: __AUTH__` or an action begins behind a successful one.
+- `C:` a request line (`C:` alone is an empty one); neighbouring ones go out in one write. `C-` bytes without a line
+  end. `C2:` and `C2-` are another collector's. A conversation that begins with a batch or a poll begins behind a
+  successful first line.
 - `S:` the next reply, exactly. `S2:` is to the other collector.
 - `*` an action, see the players.
 - `#` a comment. `<<3 x A>>` stands for AAA, `<<0d ff>>` for these bytes.

@@ -2,4 +2,5 @@
 
 import pytest
 
-pytest.register_assert_rewrite("conformance_core", "conformance_listener", "conformance_client", "conformance_transcript")
+for player in ("transcript", "core", "listener", "client"):
+    pytest.register_assert_rewrite(f"conformance_{player}")

@@ -11,7 +11,7 @@ import pytest
 from conformance_client import ClientPlayer
 from conformance_core import CorePlayer
 from conformance_listener import ListenerPlayer, ListeningRig
-from conformance_transcript import LEVELS, Transcript, load
+from conformance_transcript import Transcript, load
 
 TRANSCRIPTS = load()
 

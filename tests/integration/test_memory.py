@@ -217,7 +217,7 @@ def test_50_records_in_the_queue_that_inflate_to_16_mib_each(tmp_path: Path) -> 
             assert wire.ask(b"__BATCH__:%d:%s" % (n, line)) == "RECEIVED"
         with _read_by_somebody(running):
             assert wait_for_ack(wire, 50, PATIENCE_S) == "ACK:50"
-        _assert_within(meter, 3 * record + NOISE)
+            _assert_within(meter, 3 * record + NOISE)
 
 
 def test_records_of_16_mib_against_a_shut_sink(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_full_queue_inside_a_checkpoint(tmp_path: Path) -> None:
                 if reply != "RECEIVED":
                     refused += 1
                     time.sleep(0.02)
-        _assert_within(meter, 3 * queue + in_sink + 3 * line + NOISE)
+            _assert_within(meter, 3 * queue + in_sink + 3 * line + NOISE)
 
 
 def _checkpoints(directory: Path) -> int:

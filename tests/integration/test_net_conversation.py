@@ -1,11 +1,7 @@
 """The conversation: every line answered once and in order, whatever the pauses, and only the dead are cut."""
 
 import contextlib
-import ctypes
-import os
-import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +20,7 @@ from net_harness import (
     running,
     wait_for,
 )
+from tests.support.namespaces import Network, network_or_skip
 
 from edgesocket.net import socket_options
 from edgesocket.net.events import CollectorDisconnected, DisconnectReason, ServerFailed
@@ -232,54 +229,10 @@ def test_the_kernel_is_asked_for_what_the_options_say(tmp_path: Path, monkeypatc
         assert asked(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 4321
 
 
-class Network:
-    """Two ends of a wire in network namespaces of their own; `cut` makes everything vanish without a FIN."""
-
-    def __init__(self) -> None:
-        self.names = [f"edgesocket-{os.getpid()}-{side}" for side in "ab"]
-        a, b = self.names
-        for name in self.names:
-            _ip("netns", "add", name)
-        _ip("-n", a, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b)
-        for name, address in ((a, "10.99.0.1/24"), (b, "10.99.0.2/24")):
-            _ip("-n", name, "addr", "add", address, "dev", "veth0")
-            _ip("-n", name, "link", "set", "veth0", "up")
-
-    @contextlib.contextmanager
-    def inside(self, side: int) -> Iterator[None]:
-        """Sockets that this thread makes belong to that end."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        clone_newnet = 0x40000000
-        with Path("/proc/thread-self/ns/net").open() as home, Path(f"/run/netns/{self.names[side]}").open() as away:
-            assert libc.setns(away.fileno(), clone_newnet) == 0
-            try:
-                yield
-            finally:
-                assert libc.setns(home.fileno(), clone_newnet) == 0
-
-    def cut(self) -> None:
-        # Both ends stay up and routed; what is sent is lost, as behind a dead router.
-        _ip("-n", self.names[1], "addr", "del", "10.99.0.2/24", "dev", "veth0")
-
-    def remove(self) -> None:
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
 @pytest.fixture
 def network() -> Iterator[Network]:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("needs root and the ip command for network namespaces")
-    try:
-        network = Network()
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr!r}")
-    yield network
-    network.remove()
+    with network_or_skip() as network:
+        yield network
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "with replies on the way"])

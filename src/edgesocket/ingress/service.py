@@ -27,7 +27,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from edgesocket.errors import DecodeError, DecryptError
 from edgesocket.ingress.admission import Admitted, PayloadCodec
@@ -57,8 +57,7 @@ class NoteKind(enum.IntEnum):
     UNCLEAN_ENDED = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """One thing that happened to a range of ids."""
 
     kind: NoteKind
@@ -68,8 +67,7 @@ class Note:
     """SETTLED_BY_OPERATOR: place of the operator's entry in the commit log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(NamedTuple):
     """Notes to be written before replies leave.
 
     Attributes:
@@ -142,7 +140,10 @@ class IngressService:
         self.queue = queue
         self.fingerprints = FingerprintMemory()
         self.codec = codec
-        self.reply_counts: Counter[ReplyKind] = Counter()
+        self.received = 0
+        """Replies RECEIVED."""
+        self.other_replies: Counter[ReplyKind] = Counter()
+        """Replies to requests but RECEIVED, by kind."""
         self.resends = 0
         """Batches recognised as resends."""
         self.repeated_with_other_payload = 0
@@ -303,7 +304,15 @@ class IngressService:
 
     def _reply(self, replies: ReplySink, reply: Reply, count: int = 1) -> None:
         replies.add(reply, count)
-        self.reply_counts[reply.kind] += count
+        if reply is RECEIVED:
+            self.received += count
+        else:
+            self.other_replies[reply.kind] += count
+
+    def reply_counts(self) -> dict[str, int]:
+        """How often each kind of reply was given to a request, for the status."""
+        counts = {kind.name: count for kind, count in self.other_replies.items()}
+        return {ReplyKind.RECEIVED.name: self.received, **counts} if self.received else counts
 
     def _note(self, kind: NoteKind, first: int, last: int) -> None:
         notes = self._notes

@@ -31,6 +31,7 @@ from edgesocket.protocol.exact import LineEvent, LineRules, exact_events, split_
 from edgesocket.protocol.grammar import BATCH_PREFIX, CR
 from edgesocket.protocol.headers import LONGEST_HEADER, HeaderLayout, consecutive_count, layout_of, read_ids
 from edgesocket.protocol.line_ends import LineEndFinder
+from edgesocket.protocol.utf8 import Utf8Checker
 from edgesocket.records import IdArray, Offsets, RecordBlock
 
 FEW_LINES = 32
@@ -66,11 +67,12 @@ class BlockParser:
     exactly for each batch line that should be UTF-8 and is not; blocks point into the chunk's memory or own theirs.
     """
 
-    __slots__ = ("_consecutive", "_finder", "_rules")
+    __slots__ = ("_checker", "_consecutive", "_finder", "_rules")
 
     def __init__(self, rules: LineRules) -> None:
         self._rules = rules
         self._finder = LineEndFinder()
+        self._checker = Utf8Checker()
         self._consecutive = True
 
     def parse(self, chunk: Chunk) -> list[LineEvent]:
@@ -81,7 +83,7 @@ class BlockParser:
             if _has_few_lines(raw):
                 return exact_events(split_lines(raw), self._rules)
             chunk = Chunk.of(raw)
-        columns = _Columns(chunk, self._finder.find(chunk), self._rules)
+        columns = _Columns(chunk, self._finder.find(chunk), self._rules, self._checker)
         columns.read(RUN_TRIES if self._consecutive else 0)
         self._consecutive = columns.consecutive
         return columns.events
@@ -101,10 +103,22 @@ class _Columns:
         consecutive: whether the next chunk is worth being tried as runs of consecutive ids.
     """
 
-    __slots__ = ("_data", "_ends", "_line_feeds", "_next", "_patience", "_rules", "_starts", "consecutive", "events")
+    __slots__ = (
+        "_checker",
+        "_data",
+        "_ends",
+        "_line_feeds",
+        "_next",
+        "_patience",
+        "_rules",
+        "_starts",
+        "consecutive",
+        "events",
+    )
 
-    def __init__(self, chunk: Chunk, line_feeds: Offsets, rules: LineRules) -> None:
+    def __init__(self, chunk: Chunk, line_feeds: Offsets, rules: LineRules, checker: Utf8Checker) -> None:
         self._data = chunk.data
+        self._checker = checker
         self._rules = rules
         self._line_feeds = line_feeds
         self._starts: Offsets = np.empty_like(line_feeds)
@@ -207,7 +221,7 @@ class _Columns:
         stop = len(self._starts)
         if end - start > self._rules.max_line_bytes:
             bad += np.flatnonzero(self._ends - self._starts > self._rules.max_line_bytes).tolist()
-        if self._rules.check_utf8 and np.maximum.reduce(self._data[start:end]) > 0x7F:
+        if self._rules.check_utf8 and not self._checker.is_utf8(self._data, start, end):
             bad += self._not_utf8(start, end)
         bad = sorted(set(bad))
         if len(bad) > MAX_BAD_LINES:

@@ -406,7 +406,7 @@ class EdgeSocketSource:
                     "high_water_mark": queue.mark,
                     "most_records": queue.most_records,
                 },
-                "replies": {kind.name: count for kind, count in service.reply_counts.items()},
+                "replies": service.reply_counts(),
                 "resends": service.resends,
                 "records_to_sinks": self._taken_records,
                 "arrival_log": {

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ingress_kit import block_of, run_of
+from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.errors import DecodeError
 from edgesocket.ids import IdRanges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ingress_kit import block_of, run_of
+from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.ids import IdRanges
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from edgesocket.errors import LocalProtocolError
-from edgesocket.protocol.chunks import BufferPool
+from edgesocket.protocol.chunks import Buffer, BufferPool
 from edgesocket.protocol.commands import Commit, Invalid
 from edgesocket.protocol.grammar import MAX_AUTH_LINE_BYTES
 from edgesocket.protocol.replies import BAD_REQUEST
@@ -195,6 +195,31 @@ def test_a_last_line_without_lf_is_dropped() -> None:
     assert feed(session, b"__COMMIT__:1\n__COMMIT__:2") == [Commit(1)]
     session.received_eof()
     assert feed(session, b"\n") == []
+
+
+@pytest.mark.parametrize(("kept", "taken"), [(False, 1), (True, 10)])
+def test_receive_buffers_are_used_again_once_their_events_are_gone(kept: bool, taken: int) -> None:
+    """And never before: what stays in use costs a buffer each."""
+
+    class CountingPool(BufferPool):
+        takes = 0
+
+        def take(self) -> Buffer:
+            CountingPool.takes += 1
+            return super().take()
+
+    session = ServerSession(lambda token: True, CountingPool(200_000))
+    feed(session, b"__AUTH__:x\n")
+    session.resume()
+    lines = b"".join(b"__BATCH__:%d:%b\n" % (batch_id, b"x" * 80) for batch_id in range(1000, 2000))
+    alive = []
+    for _ in range(19):
+        (block,) = feed(session, lines)
+        if kept:
+            alive.append(block)
+        del block
+
+    assert CountingPool.takes == taken
 
 
 def test_nothing_received_is_nothing() -> None:

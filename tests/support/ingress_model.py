@@ -100,7 +100,7 @@ class Model(Memory):
             return "RECEIVED"
         self.accept(id_)
         self.queue.append((id_, payload))
-        self.prints.append([(id_, payload)])
+        self.prints.append([(id_, payload)] if self.dedupe else [])
         while sum(map(len, self.prints)) - len(self.prints[0]) >= self.prints_kept:
             del self.prints[0]
         return "RECEIVED"

@@ -1,0 +1,111 @@
+"""Record blocks: whatever their shape, they hold the same records."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgesocket.compression import Compression
+from edgesocket.ids import MAX_BATCH_ID
+from edgesocket.records import RecordBlock
+
+IDS = st.one_of(st.integers(1, 9), st.integers(1, MAX_BATCH_ID))
+RECORDS = st.lists(st.tuples(IDS, st.binary(max_size=5)), min_size=1, max_size=9)
+
+
+def separate(records: list[tuple[int, bytes]]) -> RecordBlock:
+    return RecordBlock.of_payloads([id_ for id_, _ in records], [payload for _, payload in records], Compression.ZLIB)
+
+
+def columnar(records: list[tuple[int, bytes]]) -> RecordBlock:
+    """As the block parser makes it: payloads between headers and line ends."""
+    data, starts, ends = b"", [], []
+    for id_, payload in records:
+        data += b"__BATCH__:%d:" % id_
+        starts.append(len(data))
+        data += payload
+        ends.append(len(data))
+        data += b"\n"
+    ids = np.array([id_ for id_, _ in records], dtype=np.int64)
+    consecutive = bool((np.diff(ids) == 1).all())
+    return RecordBlock.of_columns(
+        np.frombuffer(data, dtype=np.uint8),
+        np.array(starts),
+        np.array(ends),
+        records[0][0],
+        None if consecutive else ids,
+        Compression.ZLIB,
+    )
+
+
+def contents(block: RecordBlock) -> list[tuple[int, bytes]]:
+    return [(block.id_at(n), block.payload(n)) for n in range(block.count)]
+
+
+@given(RECORDS)
+def test_both_shapes_say_the_same(records: list[tuple[int, bytes]]) -> None:
+    ids = [id_ for id_, _ in records]
+    payloads = [payload for _, payload in records]
+    for block in (separate(records), columnar(records)):
+        assert contents(block) == records
+        assert list(block.payloads()) == payloads
+        assert [bytes(view) for view in block.payload_views()] == payloads
+        assert block.lengths().tolist() == [len(payload) for payload in payloads]
+        assert block.payload_bytes == sum(map(len, payloads))
+        assert (block.first_id, block.last_id, block.count) == (ids[0], ids[-1], len(ids))
+        assert block.rising == (ids == sorted(set(ids)))
+        assert [id_ for first, last in block.runs() for id_ in range(first, last + 1)] == ids
+        assert all(left[1] + 1 != right[0] for left, right in zip(block.runs(), block.runs()[1:], strict=False))
+        assert (block.ids is None) == (ids == list(range(ids[0], ids[0] + len(ids))))
+        assert block.compression is Compression.ZLIB
+
+
+@given(RECORDS)
+def test_a_block_of_payloads_becomes_columns_that_say_the_same(records: list[tuple[int, bytes]]) -> None:
+    block = separate(records)
+    before = block.pinned_bytes
+    data, starts, ends = block.columns()
+
+    assert [data[s:e].tobytes() for s, e in zip(starts, ends, strict=True)] == [payload for _, payload in records]
+    assert contents(block) == records
+    assert before == block.pinned_bytes == block.payload_bytes
+    again = block.columns()
+    assert again[0] is data, "made once"
+
+
+@given(RECORDS, st.data())
+def test_a_part_is_those_records(records: list[tuple[int, bytes]], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(records) - 1))
+    stop = data.draw(st.integers(start + 1, len(records)))
+    for block in (separate(records), columnar(records)):
+        part = block.part(start, stop)
+
+        assert contents(part) == records[start:stop]
+        assert list(part.payloads()) == [payload for _, payload in records[start:stop]]
+        assert part.payload_bytes == sum(len(payload) for _, payload in records[start:stop])
+        assert part.first_id == records[start][0]
+        assert part.last_id == records[stop - 1][0]
+        assert part.compression is Compression.ZLIB
+        assert (part is block) == (stop - start == len(records))
+
+
+def test_a_columnar_part_copies_nothing_and_keeps_the_whole_buffer_alive() -> None:
+    block = columnar([(1, b"abc"), (2, b"def")])
+
+    part = block.part(1, 2)
+
+    assert part.columns()[0] is block.columns()[0]
+    assert part.pinned_bytes == len(b"__BATCH__:1:abc\n__BATCH__:2:def\n")
+
+
+def test_other_payloads_under_the_same_ids() -> None:
+    block = columnar([(7, b"packed"), (3, b"")]).with_payloads([b"one", b"three"])
+
+    assert contents(block) == [(7, b"one"), (3, b"three")]
+    assert block.compression is Compression.NONE
+    assert block.payload_bytes == 8
+
+
+def test_what_it_looks_like() -> None:
+    assert repr(columnar([(7, b"x"), (8, b"y")])) == "RecordBlock(2 records, ids 7..8)"
