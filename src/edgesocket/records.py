@@ -168,6 +168,22 @@ class RecordBlock:
         return block
 
     @property
+    def buffer(self) -> Bytes | None:
+        """The memory that the payloads lie in, perhaps with other blocks' payloads; None where they are separate."""
+        return None if self._columns is None or self._payloads is not None else self._columns[0]
+
+    def compacted(self) -> RecordBlock:
+        """The same records in a buffer of their own, where the one they lie in is more than twice too large."""
+        if self._columns is None:
+            return self
+        data, starts, ends = self._columns
+        base, stop = int(starts[0]), int(ends[-1]) + 1  # with the line end, see `sinks.lines`
+        if data.nbytes <= 2 * (stop - base):
+            return self
+        own = data[base:stop].copy()
+        return RecordBlock.of_columns(own, starts - base, ends - base, self.first_id, self.ids, self.compression)
+
+    @property
     def pinned_bytes(self) -> int:
         """Bytes of memory that this block keeps alive through its buffer."""
         return self.payload_bytes if self._columns is None else int(self._columns[0].nbytes)

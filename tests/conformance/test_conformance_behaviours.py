@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conformance_listener import ListeningRig, Peer, wait_for
@@ -24,6 +25,7 @@ from tests.support.memory import HAS_PROC, MIB, Meter
 from tests.support.namespaces import ADDRESSES, Network, network_or_skip
 
 from edgesocket.errors import DamagedStateError
+from edgesocket.ingress import ledger
 
 
 @pytest.fixture
@@ -71,6 +73,27 @@ def test_bad_utf8_is_refused_and_never_replaced_in_silence(tmp_path: Path, paylo
         assert rig.checkpoint().completed
         assert rig.rows() == [b"1:a", "3:\u00e9\U0001f600".encode()]
         assert peer.ask("__COMMIT__:3") == "ACK:3", "the refused batch does not hold the watermark"
+
+
+@pytest.mark.parametrize(
+    ("options", "payload"),
+    [
+        ({}, b"a\xff"),
+        ({"packet_mode": "PACKET"}, b'{"version":1,"payload":"Yf8="}'),
+    ],
+    ids=["RAW", "PACKET"],
+)
+def test_with_replace_the_record_goes_through_and_somebody_is_told(
+    tmp_path: Path, options: dict[str, Any], payload: bytes
+) -> None:
+    with ListeningRig(tmp_path / "job-1", invalid_utf8="replace", **options) as rig, rig.collector() as peer:
+        assert peer.ask(b"__BATCH__:1:" + payload) == "RECEIVED"
+        assert rig.take() == 1
+        assert rig.checkpoint().completed
+        assert rig.rows() == ["1:a\ufffd".encode()]
+        rig.source.tick()
+        assert rig.source.status()["replaced_utf8"] == 1
+        assert any("U+FFFD" in report for report in rig.reports)
 
 
 # ---- collectors that are gone ----------------------------------------------------------------------------------------
@@ -392,6 +415,15 @@ def test_a_burst_waits_for_room_once(tmp_path: Path) -> None:
         started = time.monotonic()
         assert peer.ask(*lines) == " ".join(["QUEUE_FULL:500", "PENDING"] * 40)
         assert time.monotonic() - started < 2
+
+
+def test_a_full_ledger_answers_queue_full_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "MAX_LEDGER_RANGES", 5)
+    with ListeningRig(tmp_path / "job-1") as rig, rig.collector() as peer:
+        replies = [peer.ask(f"__BATCH__:{2 * n}:x") for n in range(1, 8)]
+        assert replies == ["RECEIVED"] * 5 + ["QUEUE_FULL:500"] * 2
+        rig.source.tick()
+        assert any("id ranges" in report for report in rig.reports)
 
 
 def test_another_payload_under_a_known_id_is_one_more_row_and_is_reported(tmp_path: Path) -> None:

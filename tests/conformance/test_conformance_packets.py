@@ -145,6 +145,18 @@ def test_the_same_packet_under_two_ids_is_two_rows(tmp_path: Path) -> None:
         assert rig.take() == 2
         assert rig.checkpoint().completed
         assert rig.rows() == [b"1:hello", b"2:hello"]
+        rig.source.tick()
+        assert any("iv" in report for report in rig.reports), "the same iv is accepted, and warned of"
+
+
+def test_a_resend_of_a_packet_is_no_reused_iv(tmp_path: Path) -> None:
+    options = {"packet_mode": "PACKET", "secret_key": KEY}
+    with ListeningRig(tmp_path / "job-1", **options) as rig, rig.collector() as peer:
+        line = b"__BATCH__:1:" + json.dumps(SEALED).encode()
+        assert peer.ask(line, line) == "RECEIVED RECEIVED"
+        assert rig.source.status()["reused_ivs"] == 0
+        assert peer.ask(line.replace(b":1:", b":2:", 1)) == "RECEIVED"
+        assert rig.source.status()["reused_ivs"] == 1
 
 
 def test_a_packet_stays_compressed_in_the_queue_and_is_inflated_for_the_sink(tmp_path: Path) -> None:

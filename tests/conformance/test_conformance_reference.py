@@ -33,7 +33,8 @@ def test_the_minimal_configuration_runs_as_it_stands(tmp_path: Path) -> None:
             assert wire.ask(f"__BATCH__:1:{line}", "__COMMIT__:1") == "RECEIVED PENDING"
         assert job.stop() == 0
         assert job.process.stdout is not None
-        assert job.process.stdout.read().decode() == f"{line}\n"
+        with job.process.stdout as output:
+            assert output.read().decode() == f"{line}\n"
         log = job.log_text()
     assert "STREAMING" in log
     assert "Console" in log

@@ -24,9 +24,9 @@ REFERENCE = ROOT / "docs/reference.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 USERS_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXIT_CODES = {name: code for name, code in vars(ExitCode).items() if name.isupper()}
-ALL_OPTIONS = [
-    option for table in (EDGE_SOCKET, ENV, *(sink.table for sink in SINKS.values())) for option in table.options
-]
+ALL_TABLES = [EDGE_SOCKET, ENV, *(sink.table for sink in SINKS.values())]
+ALL_OPTIONS = [option for table in ALL_TABLES for option in table.options]
+MADE_BY_MAKE_BENCH = {ROOT / "docs/benchmarks.md"}
 
 
 def text_of(pages: list[Path]) -> str:

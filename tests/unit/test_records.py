@@ -99,6 +99,34 @@ def test_a_columnar_part_copies_nothing_and_keeps_the_whole_buffer_alive() -> No
     assert part.pinned_bytes == len(b"__BATCH__:1:abc\n__BATCH__:2:def\n")
 
 
+@given(RECORDS, st.data())
+def test_a_compacted_block_says_the_same_and_keeps_no_large_buffer(
+    records: list[tuple[int, bytes]], data: st.DataObject
+) -> None:
+    whole = columnar(records)
+    start = data.draw(st.integers(0, len(records) - 1))
+    block = whole.part(start, data.draw(st.integers(start + 1, len(records))))
+
+    own = block.compacted()
+
+    assert contents(own) == contents(block)
+    assert own.compression is Compression.ZLIB
+    base, stop = int(block.columns()[1][0]), int(block.columns()[2][-1])
+    assert own.pinned_bytes <= 2 * (stop - base + 1)
+    after = own.columns()[0][own.columns()[2][-1] : own.columns()[2][-1] + 1]
+    assert after.tobytes() == b"\n", "the byte behind the last payload is still its line end"
+
+
+def test_a_block_of_payloads_has_no_buffer_to_leave() -> None:
+    block = separate([(1, b"a"), (2, b"b")])
+
+    assert block.buffer is None
+    assert block.compacted() is block
+    block.columns()
+    assert block.buffer is None, "the columns are a copy of its own"
+    assert columnar([(1, b"a")]).buffer is not None
+
+
 def test_other_payloads_under_the_same_ids() -> None:
     block = columnar([(7, b"packed"), (3, b"")]).with_payloads([b"one", b"three"])
 

@@ -6,6 +6,7 @@ later, always.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,11 +24,13 @@ class Admitted:
         stored: the bytes to queue: decrypted, still compressed.
         compression: how they are compressed.
         digest: fingerprint of the decoded payload.
+        iv: of an encrypted packet.
     """
 
     stored: bytes
     compression: Compression
     digest: bytes
+    iv: bytes | None = None
 
 
 class PayloadCodec(Protocol):
@@ -80,4 +83,23 @@ class PacketCodec:
         """See PayloadCodec."""
         builder = fingerprint_builder()
         opened = self._decoder.open(payload, on_piece=builder.update)
-        return Admitted(opened.compressed_bytes, opened.compression, builder.digest())
+        return Admitted(opened.compressed_bytes, opened.compression, builder.digest(), opened.iv)
+
+
+IVS_REMEMBERED = 4096
+
+
+class IvMemory:
+    """The newest ivs. A collector that uses one twice gives both texts away to whoever sees both packets."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
+
+    def is_reused(self, iv: bytes, batch_id: int, digest: bytes) -> bool:
+        """Whether another record had this iv lately; the same batch with the same payload is no other one."""
+        record = (batch_id, digest)
+        known = self._seen.pop(iv, record)
+        self._seen[iv] = record
+        if len(self._seen) > IVS_REMEMBERED:
+            self._seen.popitem(last=False)
+        return known != record

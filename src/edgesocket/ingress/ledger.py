@@ -633,8 +633,6 @@ class Ledger:
 
     def _never_offered(self, first: int, last: int) -> list[IdRange]:
         """The ids of `first..last` (none if empty) that are gaps and not lost."""
-        if first > last:
-            return []
         return [(low, high) for state, low, high in self.segments(first, last) if state is _S.GAP]
 
     # ---- the table, applied to ranges ----------------------------------------------------------------------------
@@ -708,6 +706,7 @@ class Ledger:
             self._lost.remove(first, last)
 
     def _move(self, before: BatchState, after: BatchState, first: int, last: int) -> None:
+        """Into another set; what is captured or confirmed gets there by `emit` and `complete`."""
         if before is after and before is not _S.HELD:
             return
         if before is _S.RECEIVED:
@@ -722,7 +721,7 @@ class Ledger:
             self._held_earlier.remove(first, last)
         elif before is _S.SETTLED:
             self._settled.remove(first, last)
-        elif before is _S.GAP:
+        else:
             self._gaps.remove(first, last)
         if after is _S.RECEIVED:
             self._received.add(first, last)
@@ -730,9 +729,5 @@ class Ledger:
             self._held_here.add(first, last)
         elif after is _S.SETTLED:
             self._settled.add(first, last)
-        elif after is _S.CAPTURED:
-            self._captured.add(first, last)
-        elif after is _S.CONFIRMED:
-            self._confirmed.add(first, last)
-        elif first <= self.watermark:
+        elif first <= self.watermark:  # a gap again, and only there it is listed
             self._gaps.add(first, min(last, self.watermark))

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from edgesocket.ids import IdRange, IdRanges
 from edgesocket.records import RecordBlock
 
 DEFAULT_QUEUE_MAX_BYTES = 256 * 1024 * 1024
+
+PINNED_SLACK_BYTES = 32 * 1024 * 1024
+"""So much memory, beyond twice their own size, may queued records keep alive through the buffers they came in."""
 
 
 def high_water_mark(capacity: int, ratio: str) -> int:
@@ -84,6 +88,8 @@ class RecordQueue:
         self.head = 0
         """Sequence number of the first queued record; what lies below it was taken."""
         self.generation = 0
+        self.pinned_bytes = 0
+        """Size of the buffers that queued blocks keep alive."""
         self._blocks: deque[RecordBlock] = deque()
 
     @property
@@ -115,8 +121,20 @@ class RecordQueue:
         """Whether not one more record fits physically. Above the mark; needs a second producer to happen."""
         return self.records >= self.capacity
 
+    def fitted(self, block: RecordBlock) -> RecordBlock:
+        """The block as it should be queued: copied out of its receive buffer where too much of those is kept alive.
+
+        Blocks point into the buffers they were received in. That costs nothing while most of a buffer is records;
+        where lines between them were refused, a few records would each keep a whole buffer.
+        """
+        wasteful = self.pinned_bytes > 2 * self.payload_bytes + PINNED_SLACK_BYTES
+        return block.compacted() if wasteful else block
+
     def append(self, block: RecordBlock) -> None:
         """Queue a block. The caller has asked `takes`, `takes_of` or `full`."""
+        buffer = block.buffer
+        if buffer is not None and not (self._blocks and self._blocks[-1].buffer is buffer):
+            self.pinned_bytes += buffer.nbytes
         self._blocks.append(block)
         self.records += block.count
         self.payload_bytes += block.payload_bytes
@@ -128,7 +146,7 @@ class RecordQueue:
         blocks = list(self._blocks)
         self._blocks.clear()
         self.head += self.records
-        self.records = self.payload_bytes = 0
+        self.records = self.payload_bytes = self.pinned_bytes = 0
         return blocks
 
     def take(self, max_records: int, max_bytes: int) -> list[RecordBlock]:
@@ -144,6 +162,9 @@ class RecordQueue:
             if block.count > max_records:
                 self._blocks.appendleft(block.part(max_records, block.count))
                 block = block.part(0, max_records)
+            buffer = block.buffer
+            if buffer is not None and not (self._blocks and self._blocks[0].buffer is buffer):
+                self.pinned_bytes -= buffer.nbytes
             taken.append(block)
             max_records -= block.count
             max_bytes -= block.payload_bytes
@@ -162,6 +183,10 @@ class RecordQueue:
         for block in self._blocks:
             kept.extend(_without(block, ids))
         self._blocks = kept
+        buffers = [*(block.buffer for block in kept), None]
+        self.pinned_bytes = sum(
+            buffer.nbytes for buffer, after in pairwise(buffers) if buffer is not None and buffer is not after
+        )
         self.records = sum(block.count for block in kept)
         self.payload_bytes = sum(block.payload_bytes for block in kept)
         self.head += before - self.records

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from edgesocket.errors import DecodeError, DecryptError
-from edgesocket.ingress.admission import Admitted, PayloadCodec
+from edgesocket.ingress.admission import Admitted, IvMemory, PayloadCodec
 from edgesocket.ingress.fingerprints import FingerprintImage, FingerprintMemory
 from edgesocket.ingress.ledger import BatchState, Ledger, LedgerImage
 from edgesocket.ingress.record_queue import QueueImage, RecordQueue
@@ -148,6 +148,9 @@ class IngressService:
         """Batches recognised as resends."""
         self.repeated_with_other_payload = 0
         self.last_repeated_id = 0
+        self.reused_ivs = 0
+        """Encrypted packets whose iv another record had."""
+        self._ivs = IvMemory()
         self._raw_blocks = raw_blocks
         self._queue_full = queue_full(rules.retry_after_ms)
         self._notes: list[Note] = []
@@ -245,6 +248,8 @@ class IngressService:
             if self.ledger.recognise(batch_id):
                 self._note(NoteKind.RECOGNISED, batch_id, batch_id)
             return RECEIVED
+        if admitted.iv is not None:
+            self.reused_ivs += self._ivs.is_reused(admitted.iv, batch_id, admitted.digest)
         self._must_sync |= self._nobody_would_miss(state, batch_id)
         block = RecordBlock.of_payloads([batch_id], [admitted.stored], admitted.compression)
         self._accept_block(block, [admitted.digest])
@@ -268,6 +273,7 @@ class IngressService:
     def _accept_block(self, block: RecordBlock, digests: list[bytes] | None = None) -> None:
         # The floor must be on disk before the first reply ever: without it the watermark has no beginning.
         self._must_sync |= self.ledger.floor is None
+        block = self.queue.fitted(block)
         self.queue.append(block)
         if self.rules.deduplicate:
             self.fingerprints.remember(block, digests)

@@ -11,6 +11,7 @@ skipped to its LF and holds nothing.
 
 from __future__ import annotations
 
+import mmap
 import sys
 from dataclasses import dataclass
 
@@ -69,13 +70,18 @@ class Buffer:
     __slots__ = ("_bare_references", "capacity", "data", "memory", "view")
 
     def __init__(self, capacity: int, *, lazy: bool = False) -> None:
-        """Get memory for `capacity` bytes; `lazy` leaves it untouched, which counts only for very large buffers."""
+        """Get memory for `capacity` bytes.
+
+        A bytearray can be searched with memchr. `lazy` memory comes straight from the system instead: pages that are
+        never written cost nothing, and all of it goes back the moment that nothing refers to it. (An allocator may hand
+        out memory of this size that was in use before, and then every page counts.)
+        """
         self.capacity = capacity
         size = HEADROOM + capacity + SLACK
-        # A bytearray can be searched with memchr; numpy's own memory is not touched until it is written.
         self.memory = None if lazy else bytearray(size)
-        self.data: Bytes = np.empty(size, np.uint8) if self.memory is None else np.frombuffer(self.memory, np.uint8)
-        self.view = self.data.data if self.memory is None else memoryview(self.memory)
+        owner = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if self.memory is None else self.memory
+        self.data: Bytes = np.frombuffer(owner, dtype=np.uint8)
+        self.view = memoryview(owner)
         self._bare_references = sys.getrefcount(self.data)
 
     @property

@@ -27,9 +27,14 @@ def codec_of(options: EdgeSocketOptions) -> RawCodec | PacketCodec:
 
 
 class RecordDecoder:
-    """Inflates what packets left compressed; proven possible when they were admitted."""
+    """Inflates what packets left compressed; proven possible when they were admitted.
+
+    Attributes:
+        replaced: how many records had bytes replaced that are not UTF-8.
+    """
 
     def __init__(self, options: EdgeSocketOptions) -> None:
+        self.replaced = 0
         self._limit_bytes = options.max_record_bytes
         self._packets = options.packet_mode == "PACKET"
         self._replace_invalid = self._packets and options.invalid_utf8 == "replace"
@@ -62,4 +67,8 @@ class RecordDecoder:
 
     def _record(self, stored: bytes, compression: Compression) -> bytes:
         payload = inflate(stored, compression, self._limit_bytes)
-        return payload.decode("utf-8", "replace").encode() if self._replace_invalid else payload
+        if self._replace_invalid:
+            text = payload.decode("utf-8", "replace").encode()
+            self.replaced += text != payload
+            return text
+        return payload

@@ -19,6 +19,7 @@ from typing import Any
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import FencedError, StoreError
+from edgesocket.ingress.admission import RawCodec
 from edgesocket.ingress.ledger import GapRule, Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, IngressService, RepeatedId
@@ -31,6 +32,7 @@ from edgesocket.protocol.session import ServerEvent
 from edgesocket.records import RecordBlock
 from edgesocket.sources.arrival_journal import ArrivalJournal
 from edgesocket.sources.decoding import RecordDecoder, codec_of
+from edgesocket.sources.notices import Facts, Notices
 from edgesocket.sources.restore import encode_cut, restore_service
 from edgesocket.store.arrivals import ArrivalWriter, read_segments
 
@@ -45,11 +47,6 @@ REPLY_JOIN_S = 2.0
 
 LINGER_S = 0.001
 """How long the pump lets a short queue grow before it takes it: one wake-up for many records."""
-
-HOLDER_NAMED_AFTER_S = 30.0
-"""An id that holds the watermark this long is named in the log, with what to do."""
-
-HOLDER_NAMED_AGAIN_AFTER_S = 300.0
 
 
 class EdgeSocketSource:
@@ -97,9 +94,7 @@ class EdgeSocketSource:
         self._collector = ""
         self._taken_records = 0
         self._cut_sequence = 0
-        self._holder: tuple[int, str, float] | None = None
-        self._holder_named_at = 0.0
-        self._warned_repeats = 0
+        self._notices = Notices(self._report)
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
@@ -348,15 +343,22 @@ class EdgeSocketSource:
         except StoreError as error:
             self._watch_arrival_log(self._arrivals, error, now)
         with self._lock:
-            holder = self._service.ledger.holder()
-            repeats, repeated_id = self._service.repeated_with_other_payload, self._service.last_repeated_id
-        self._watch_holder(holder, now)
-        if repeats != self._warned_repeats:
-            self._context.report(
-                f"{repeats - self._warned_repeats} batches came under an id already used, with another payload "
-                f"(last: {repeated_id}); each is one more record"
+            service = self._service
+            facts = Facts(
+                service.ledger.holder(),
+                service.repeated_with_other_payload,
+                service.last_repeated_id,
+                self._replaced,
+                service.reused_ivs,
+                service.ledger.overloaded,
             )
-            self._warned_repeats = repeats
+        self._notices.look(facts, now)
+
+    @property
+    def _replaced(self) -> int:
+        """Records in which bytes that are not UTF-8 became U+FFFD: RAW ones at ingress, packets on their way out."""
+        codec = self._service.codec
+        return self._decoder.replaced + (codec.replaced if isinstance(codec, RawCodec) else 0)
 
     def _watch_arrival_log(self, arrivals: ArrivalJournal, error: StoreError, now: float) -> None:
         assert self._context is not None
@@ -367,21 +369,6 @@ class EdgeSocketSource:
                 StoreError(f"the arrival log failed for {now - arrivals.failing_since:.0f} s: {error}")
             )
 
-    def _watch_holder(self, holder: tuple[int, Any] | None, now: float) -> None:
-        assert self._context is not None
-        if holder is None or self._holder is None or self._holder[:2] != (holder[0], holder[1].value):
-            self._holder = None if holder is None else (holder[0], holder[1].value, now)
-            self._holder_named_at = 0.0
-            return
-        id_, state, since = self._holder
-        named_recently = self._holder_named_at and now - self._holder_named_at < HOLDER_NAMED_AGAIN_AFTER_S
-        if now - since >= HOLDER_NAMED_AFTER_S and not named_recently:
-            self._holder_named_at = now
-            self._context.report(
-                f"batch {id_} ({state}) has held the watermark for {now - since:.0f} s; if the collector will not send "
-                f"it (again), run: edgesocket settle JOB {id_} --reason TEXT"
-            )
-
     def status(self) -> dict[str, Any]:
         """See Source."""
         now = time.monotonic()
@@ -389,7 +376,7 @@ class EdgeSocketSource:
         failing_since = None if arrivals is None else arrivals.failing_since
         with self._lock:
             service, ledger, queue = self._service, self._service.ledger, self._service.queue
-            holder = self._holder
+            holder = self._notices.holder
             status: dict[str, Any] = {
                 "port": self._options.port,
                 "endpoint": self._options.endpoint,
@@ -408,6 +395,8 @@ class EdgeSocketSource:
                 },
                 "replies": service.reply_counts(),
                 "resends": service.resends,
+                "replaced_utf8": self._replaced,
+                "reused_ivs": service.reused_ivs,
                 "records_to_sinks": self._taken_records,
                 "arrival_log": {
                     "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
@@ -415,7 +404,7 @@ class EdgeSocketSource:
                 },
                 "holder": None
                 if holder is None
-                else {"id": holder[0], "state": holder[1], "since_s": round(now - holder[2], 1)},
+                else {"id": holder.id_, "state": holder.state.value, "since_s": round(now - holder.since, 1)},
             }
         if self._server is not None:
             status["listener"] = self._server.describe()

@@ -13,7 +13,7 @@ import pytest
 
 from edgesocket.compression import Compression
 from edgesocket.errors import DecodeError, DecryptError
-from edgesocket.ingress.admission import PacketCodec, RawCodec
+from edgesocket.ingress.admission import IVS_REMEMBERED, IvMemory, PacketCodec, RawCodec
 from edgesocket.ingress.fingerprints import fingerprint
 from edgesocket.packet.codec import PacketDecoder, PacketEncoder
 from edgesocket.packet.compression import inflate
@@ -160,3 +160,20 @@ def test_the_bound_is_exact() -> None:
     assert codec(limit=1000).admit(packet(gzip.compress(b"x" * 1000), "GZIP")).compression is Compression.GZIP
     with pytest.raises(DecodeError):
         codec(limit=1000).admit(packet(gzip.compress(b"x" * 1001), "GZIP"))
+
+
+def test_an_iv_is_reused_when_another_batch_or_another_payload_had_it() -> None:
+    ivs = IvMemory()
+    assert not ivs.is_reused(b"iv-1", 1, b"a")
+    assert not ivs.is_reused(b"iv-1", 1, b"a"), "the same batch again"
+    assert not ivs.is_reused(b"iv-2", 2, b"a")
+    assert ivs.is_reused(b"iv-1", 2, b"a")
+    assert ivs.is_reused(b"iv-2", 2, b"b")
+
+
+def test_only_the_newest_ivs_are_remembered() -> None:
+    ivs = IvMemory()
+    for n in range(IVS_REMEMBERED + 1):
+        ivs.is_reused(b"%012d" % n, n, b"")
+    assert not ivs.is_reused(b"%012d" % 0, 9, b"")
+    assert ivs.is_reused(b"%012d" % 2, 9, b"")

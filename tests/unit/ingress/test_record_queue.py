@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.ids import IdRanges
+from edgesocket.ingress import record_queue as module
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.records import RecordBlock
 
@@ -176,6 +177,46 @@ def test_settled_records_are_dropped_and_the_rest_keeps_its_order(blocks: list[l
     assert queue.records == len(left)
     assert queue.payload_bytes == len(left)
     assert (queue.generation, queue.tail) == (1, tail), "numbers below this no longer name the same records"
+
+
+def three_receives() -> list[RecordBlock]:
+    """Blocks that share receive buffers of 1000 bytes: two in the first, one in the second, one with none."""
+    first = block_of([(id_, b"x" * 100) for id_ in range(1, 11)])
+    second = block_of([(id_, b"x" * 100) for id_ in range(11, 21)])
+    return [first.part(0, 3), first.part(5, 6), second.part(9, 10), RecordBlock.of_payloads([21, 22], [b"a", b"b"])]
+
+
+@given(st.lists(st.integers(1, 3), max_size=8), st.sets(st.sampled_from([1, 2, 3, 6, 20, 21])))
+def test_the_memory_that_queued_records_keep_alive_is_known(takes: list[int], settled: set[int]) -> None:
+    queue = RecordQueue(100, 100)
+    blocks = three_receives()
+
+    def pinned() -> int:
+        buffers = {id(block.buffer): block.buffer.nbytes for block in queue.image().blocks if block.buffer is not None}
+        return sum(buffers.values())
+
+    for block in blocks:
+        queue.append(block)
+        assert queue.pinned_bytes == pinned()
+    assert queue.pinned_bytes == 2000
+    for count in takes:
+        queue.take(count, HUGE)
+        assert queue.pinned_bytes == pinned()
+    queue.discard(IdRanges((id_, id_) for id_ in settled))
+    assert queue.pinned_bytes == pinned()
+    queue.take_all()
+    assert queue.pinned_bytes == 0
+
+
+def test_blocks_leave_their_receive_buffers_once_those_keep_too_much_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PINNED_SLACK_BYTES", 1500)
+    queue = RecordQueue(100, 100)
+    for first in range(1, 80, 10):
+        block = block_of([(id_, b"%03d" % id_ * 30) for id_ in range(first, first + 10)]).part(0, 1)
+        queue.append(queue.fitted(block))
+
+    assert queue.pinned_bytes < 1500 + 2 * queue.payload_bytes + 1000
+    assert payloads_of(queue.image().blocks) == [b"%03d" % id_ * 30 for id_ in range(1, 80, 10)]
 
 
 def test_a_restore_puts_records_back_in_order_even_beyond_the_capacity() -> None:
