@@ -81,6 +81,13 @@ class RecordBlock:
         block._payloads = payloads
         return block
 
+    @classmethod
+    def of_run(cls, first_id: int, payloads: Sequence[bytes]) -> RecordBlock:
+        """A block of separate, uncompressed payloads with the ids `first_id`, `first_id + 1`, ..."""
+        block = cls(len(payloads), first_id, None, sum(map(len, payloads)), Compression.NONE)
+        block._payloads = payloads
+        return block
+
     @property
     def last_id(self) -> int:
         """Batch id of the last record."""

@@ -46,6 +46,9 @@ def _running(directory: Path, *, stdout: int = subprocess.DEVNULL, **job: str) -
         assert running.wait_until_listening(), running.log_text()
         try:
             yield running, port, Meter(running.pid)
+        except BaseException:
+            print(running.log_text())
+            raise
         finally:
             running.kill()
             if running.process.stdout is not None:
@@ -96,7 +99,7 @@ def test_replies_that_nobody_reads(tmp_path: Path) -> None:
         with Wire(port) as wire:
             wire.socket.settimeout(0.5)
             sent = 0
-            with pytest.raises(OSError):  # noqa: PT011 - the socket is full, or was cut
+            with pytest.raises(OSError):  # the socket is full, or was cut
                 while sent < 1000 * MIB:
                     sent += wire.socket.send(lines[sent % len(lines) :][:65536])
             assert sent < 100 * MIB, "reading must have paused"
@@ -112,7 +115,7 @@ def test_five_million_lines_written_before_the_first_reply_is_read(tmp_path: Pat
 
     Records wait in a queue of 65,536, each at most 24 bytes of payload and offsets besides the receive buffers that
     they keep alive (a line here has 23 bytes): 65,536 x 47 bytes, twice because the sink holds as many.
-    Fingerprints of the newest 65,536 records take less than 64 bytes each.
+    Fingerprints of the newest 65,536 records take less than 64 bytes each. 32 receive buffers are kept for reuse.
     """
     records, total, step = 65_536, 5_000_000, 50_000
     source = f"local_queue_capacity = {records}"
@@ -131,7 +134,7 @@ def test_five_million_lines_written_before_the_first_reply_is_read(tmp_path: Pat
         assert sum(counts.values()) == total
         assert not carry
         assert wire.ask("__PING__") == "BAD_REQUEST", "one reply for each line: the next one is the next line's"
-        _assert_within(meter, 2 * records * 47 + records * 64 + 16 * RECEIVE + NOISE)
+        _assert_within(meter, 2 * records * 47 + records * 64 + 32 * RECEIVE + NOISE)
 
 
 def test_a_thousand_silent_connections(tmp_path: Path) -> None:
@@ -229,17 +232,17 @@ def test_records_of_16_mib_against_a_shut_sink(tmp_path: Path) -> None:
     makes of it, and in the receiver one line being received, and one being looked at with its text.
 
     The sink is Console, with a pipe that nobody reads. 2,000 lines are 32 GB; once the queue is full one line is like
-    the next, so after 100 of them it goes on only as long as ten seconds allow.
+    the next, so after 100 of them it goes on only as long as five seconds allow.
     """
     in_sink, in_receiver = 2 * 2 * LINE, 3 * LINE
     limit = 256 * MIB + in_sink + in_receiver + NOISE
     payload = b"x" * (LINE - 40)
-    env = "checkpoint.timeout = 1000"
+    env = "checkpoint.timeout = 100"
     job = {"sink": "Console {}", "env": env}
     with _running(tmp_path, stdout=subprocess.PIPE, **job) as (running, port, meter), Wire(port) as wire:
         wire.socket.settimeout(PATIENCE_S)
         replies: list[str] = []
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 5
         while len(replies) < 100 or (len(replies) < 2000 and time.monotonic() < deadline):
             wire.socket.sendall(b"__BATCH__:%d:%s\n" % (len(replies) + 1, payload))
             replies.append(wire.read())
@@ -297,7 +300,7 @@ def test_a_few_good_lines_among_much_rubbish(tmp_path: Path) -> None:
         wire.socket.shutdown(socket.SHUT_WR)
         replies.join(PATIENCE_S)
         assert replies.words == {b"RECEIVED": 300 * step, b"BAD_REQUEST": 300}
-        _assert_within(meter, PINNED_SLACK_BYTES + 16 * RECEIVE + NOISE)
+        _assert_within(meter, PINNED_SLACK_BYTES + 32 * RECEIVE + NOISE)
 
 
 class _ReplyCount(threading.Thread):

@@ -29,7 +29,7 @@ def parse(lines: bytes, rules: LineRules, *, columns_only: bool, consecutive: bo
         patch.object(blocks, "MIN_RUN_LINES", 1),
         patch.object(blocks, "STRETCH_LINES", 3),
         patch.object(blocks, "UTF8_PIECE_BYTES", 40),
-        patch.object(blocks, "_has_few_lines", lambda raw: False),
+        patch.object(blocks, "_may_have_few_lines", lambda raw: False),
     ):
         return parser.parse(Chunk.of(lines))
 
@@ -86,6 +86,6 @@ def test_every_byte_of_a_header_counts(digits: int) -> None:
         for value in (b"/", b":", b"\0", b"9", b"\x7f", b"\x80", b"\xff", b"\n"):
             damaged = lines[4][:place] + value + lines[4][place + 1 :]
             stream = b"".join([*lines[:4], damaged, *lines[5:]])
-            for consecutive in (True, False):
-                events = parse(stream, rules, columns_only=True, consecutive=consecutive)
+            for columns_only, consecutive in ((True, True), (True, False), (False, True)):
+                events = parse(stream, rules, columns_only=columns_only, consecutive=consecutive)
                 assert flatten(events) == meaning_of(stream), (place, value)

@@ -10,8 +10,10 @@ Theory of operation. There are two readings of a chunk, and they are one functio
 
 How a chunk is read depends on its looks:
 
-1. few lines in few bytes (stop-and-wait, small windows): exactly;
-2. else find the line feeds, by search where lines are long, by comparison where they are short, and then
+1. one or two lines in few bytes (stop-and-wait): exactly;
+2. few lines in few bytes (small windows): split them, and compare their headers as lists (`consecutive_lines`); where
+   that does not fit, exactly;
+3. else find the line feeds, by search where lines are long, by comparison where they are short, and then
    a. verify runs of consecutive ids against constants and a table (`consecutive_count`);
    b. where that has ended too often, read every id as a number (`read_ids`) and cut the chunk at the lines that are
       no batch with an id of this many digits: a commit poll among the batches, an error, a wider id.
@@ -25,9 +27,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgesocket.ids import MAX_BATCH_ID
 from edgesocket.protocol.chunks import Chunk
-from edgesocket.protocol.commands import parse_batch_id
-from edgesocket.protocol.exact import LineEvent, LineRules, exact_events, split_lines
+from edgesocket.protocol.commands import BATCH_WORD, parse_batch_id
+from edgesocket.protocol.exact import LineEvent, LineRules, exact_events, is_utf8, split_lines
 from edgesocket.protocol.grammar import BATCH_PREFIX, CR
 from edgesocket.protocol.headers import LONGEST_HEADER, HeaderLayout, consecutive_count, layout_of, read_ids
 from edgesocket.protocol.line_ends import LineEndFinder
@@ -36,6 +39,9 @@ from edgesocket.records import IdArray, Offsets, RecordBlock
 
 FEW_LINES = 32
 """Up to this many lines the exact reading is faster than columns."""
+
+FEW_CONSECUTIVE_LINES = 160
+"""Up to this many lines comparing lists is faster than columns."""
 
 SMALL_BYTES = 64 * 1024
 """A smaller chunk is copied before blocks point into it, so that it does not keep a whole receive buffer busy."""
@@ -80,8 +86,14 @@ class BlockParser:
         size = chunk.end - chunk.start
         if size <= SMALL_BYTES:
             raw = chunk.data[chunk.start : chunk.end].tobytes()
-            if _has_few_lines(raw):
-                return exact_events(split_lines(raw), self._rules)
+            if _may_have_few_lines(raw):
+                lines = split_lines(raw)
+                if 2 < len(lines) <= FEW_CONSECUTIVE_LINES:
+                    block = consecutive_lines(raw, lines, self._rules)
+                    if block is not None:
+                        return [block]
+                if len(lines) <= FEW_LINES:
+                    return exact_events(lines, self._rules)
             chunk = Chunk.of(raw)
         columns = _Columns(chunk, self._finder.find(chunk), self._rules, self._checker)
         columns.read(RUN_TRIES if self._consecutive else 0)
@@ -89,10 +101,37 @@ class BlockParser:
         return columns.events
 
 
-def _has_few_lines(raw: bytes) -> bool:
-    """Whether `raw` has at most `FEW_LINES` lines; a look at the first one saves counting where there are many."""
-    first = raw.find(b"\n") + 1
-    return first == len(raw) or (first * FEW_LINES * 2 >= len(raw) and raw.count(b"\n") <= FEW_LINES)
+def _may_have_few_lines(raw: bytes) -> bool:
+    """Whether the first line is so long that there may be at most `FEW_CONSECUTIVE_LINES` of them."""
+    return (raw.find(b"\n") + 1) * FEW_CONSECUTIVE_LINES * 2 >= len(raw)
+
+
+_LOW_DIGITS = 4
+_LOW_SPAN = 10**_LOW_DIGITS
+_LOW_TAILS = [b"%04d:" % low for low in range(_LOW_SPAN)]
+"""How a header ends, by the lowest digits of its id."""
+
+
+def consecutive_lines(raw: bytes, lines: list[bytes], rules: LineRules) -> RecordBlock | None:
+    """The `lines` of `raw` as one block, if all are batches, their ids written in one width and consecutive.
+
+    Returns:
+        None for everything else, also where the ids pass a multiple of 10,000: the caller reads it another way.
+    """
+    word, _, rest = lines[0][:LONGEST_HEADER].partition(b":")
+    digits, colon, _ = rest.partition(b":")
+    batch_id = parse_batch_id(digits) if colon and word == BATCH_WORD else None
+    if batch_id is None or len(digits) < _LOW_DIGITS or len(raw) > rules.max_line_bytes:
+        return None
+    count, low = len(lines), batch_id % _LOW_SPAN
+    size = len(BATCH_PREFIX) + len(digits) + 1
+    same = lines[0][: size - _LOW_DIGITS - 1]
+    expected = same + same.join(_LOW_TAILS[low : low + count])
+    if b"".join([line[:size] for line in lines]) != expected or batch_id + count - 1 > MAX_BATCH_ID:
+        return None
+    if rules.check_utf8 and not is_utf8(raw):
+        return None
+    return RecordBlock.of_run(batch_id, [line[size:] for line in lines])
 
 
 class _Columns:

@@ -23,7 +23,7 @@ from edgesocket.protocol.headers import HEADROOM, SLACK
 from edgesocket.protocol.lines import OVERLONG, Overlong, exceeds
 from edgesocket.records import Bytes
 
-DEFAULT_BUFFER_BYTES = 1024 * 1024
+DEFAULT_BUFFER_BYTES = 2 * 1024 * 1024
 """How much is received at once at most: enough to make the fixed cost of a chunk small, and it fits into the cache."""
 
 DEFAULT_KEPT_BUFFERS = 32
