@@ -156,12 +156,14 @@ class ComponentError(EdgeSocketError):
 
     Attributes:
         retryable: False when no retry can heal it.
+        reopen: it can only be healed by opening the component again, not by the same call once more.
     """
 
     exit_code = ExitCode.UNAVAILABLE
 
-    def __init__(self, message: str, *, retryable: bool = True) -> None:
+    def __init__(self, message: str, *, retryable: bool = True, reopen: bool = False) -> None:
         self.retryable = retryable
+        self.reopen = reopen
         super().__init__(message)
 
 

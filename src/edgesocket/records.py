@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgesocket.compression import Compression
-from edgesocket.ids import IdRange, runs_of
+from edgesocket.ids import IdRange
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -75,7 +75,7 @@ class RecordBlock:
     ) -> RecordBlock:
         """A block of separate payloads; `ids` and `payloads` have one length."""
         first, count = ids[0], len(ids)
-        rising_by_one = count == 1 or (ids[-1] - first == count - 1 and len(runs_of(ids)) == 1)
+        rising_by_one = count == 1 or list(ids) == list(range(first, first + count))
         array = None if rising_by_one else np.array(ids, dtype=np.int64)
         block = cls(count, first, array, sum(map(len, payloads)), compression)
         block._payloads = payloads
@@ -119,9 +119,7 @@ class RecordBlock:
         ids = None if self.ids is None else self.ids[start:stop]
         if self._columns is not None:
             data, starts, ends = self._columns
-            return RecordBlock.of_columns(
-                data, starts[start:stop], ends[start:stop], first_id, ids, self.compression
-            )
+            return RecordBlock.of_columns(data, starts[start:stop], ends[start:stop], first_id, ids, self.compression)
         payloads = self.payloads()[start:stop]
         block = RecordBlock(stop - start, first_id, ids, sum(map(len, payloads)), self.compression)
         block._payloads = payloads

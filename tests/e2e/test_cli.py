@@ -470,8 +470,9 @@ class TestReadme:
         assert result.returncode == 0, result.stdout + result.stderr
         assert time.monotonic() - started < 60
         out = tmp_path / "out" / "quickstart"
-        sent = (out / "sent-lines.txt").read_text(encoding="utf-8").splitlines()
-        found = [json.loads(line)["value"] for path in sorted(out.glob("part-*.json")) for line in path.open()]
+        sent = (out / "sent-lines.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        files = [path.read_text(encoding="utf-8") for path in sorted(out.glob("part-*.json"))]
+        found = [json.loads(line)["value"] for file in files for line in file.split("\n")[:-1]]
         assert found == sent, "every line, once, in order"
         for word in ("lines sent", "confirmed by checkpoints", str(out)):
             assert word in result.stdout

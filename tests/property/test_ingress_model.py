@@ -1,4 +1,4 @@
-"""The ingress against a second, plain reading of its rules (`tests/support/ingress_model.py`), over random lives of a job.
+"""The ingress against a second, plain reading of its rules (`support/ingress_model.py`), over random lives of a job.
 
 Each run is a job: a collector that sends, resends and polls, sinks, checkpoints that complete or not, an operator,
 and crashes from which the source restores itself the way it does in production (`sources.restore`). After every step
@@ -28,7 +28,7 @@ from edgesocket.protocol.replies import Reply
 from edgesocket.records import RecordBlock
 
 ALL_IDS = range(1, 16)
-IDS = st.integers(1, 12)
+IDS = st.one_of(st.integers(1, 4), st.integers(1, 12))
 PAYLOADS = {"a": b"a", "bb": b"bb", "ccc": b"ccc", "bad": b"\xff\xfe\xfd", "locked": b"locked"}
 GOOD = st.sampled_from(["a", "bb", "ccc"])
 ANY = st.sampled_from(list(PAYLOADS))
@@ -75,8 +75,8 @@ class IngressMachine(RuleBasedStateMachine):
     @initialize(
         gaps=st.sampled_from(GapRule),
         capacity=st.integers(3, 6),
-        ratio=st.sampled_from(["0.5", "0.9", "1.0"]),
-        max_bytes=st.sampled_from([6, 1000]),
+        ratio=st.sampled_from(["0.6", "0.9", "1.0"]),
+        max_bytes=st.sampled_from([9, 1000]),
         dedupe=st.sampled_from([True, True, True, False]),
         repeated=st.sampled_from(RepeatedId),
         prints_kept=st.sampled_from([2, 1000]),
@@ -131,6 +131,10 @@ class IngressMachine(RuleBasedStateMachine):
     def connect(self) -> None:
         self.service.session_started()
         self.model.session_started()
+
+    @rule(id_=IDS, payload=st.sampled_from(["a", "bb", "bad"]))
+    def offer_again(self, id_: int, payload: str) -> None:
+        self.offer(id_, payload)
 
     @rule(id_=IDS, payload=ANY)
     def offer(self, id_: int, payload: str) -> None:
@@ -271,6 +275,13 @@ class IngressMachine(RuleBasedStateMachine):
         self.completed, self.cut_under_way = self.cut_under_way, None
         self.sink |= set(self.completed.records)
 
+    @precondition(lambda self: self.cut_under_way is None)
+    @rule()
+    def checkpoint(self) -> None:
+        self.take(100)
+        self.cut()
+        self.complete()
+
     @precondition(lambda self: self.cut_under_way is not None)
     @rule()
     def abort(self) -> None:
@@ -308,30 +319,27 @@ class IngressMachine(RuleBasedStateMachine):
 
     # ---- crashes
 
-    @rule(landed=st.booleans())
-    def kill(self, landed: bool) -> None:
-        """kill -9: everything written to the arrival log is still there."""
+    @rule(kind=st.sampled_from(["kill", "kill", "lose host", "settle", "options"]), data=st.data())
+    def crash(self, kind: str, data: st.DataObject) -> None:
+        """A checkpoint that had reached its point of no return is completed by the next incarnation."""
+        landed = self.cut_under_way is not None and data.draw(st.booleans())
+        if kind == "lose host":
+            # Bursts that were not synced may be gone.
+            synced = max([n + 1 for n, (burst, _) in enumerate(self.bursts) if burst.must_sync], default=0)
+            self._crash(landed, data.draw(st.integers(synced, len(self.bursts))), host_lost=True)
+            return
+        if kind == "settle":
+            # The operator's word on a job that does not run.
+            id_ = data.draw(IDS)
+            self._enter(id_, id_, ends_unclean=False)
+        elif kind == "options":
+            self._change_options(data.draw(st.sampled_from(GapRule)), data.draw(st.integers(1, 6)))
         self._crash(landed, len(self.bursts), host_lost=False)
 
-    @rule(landed=st.booleans(), data=st.data())
-    def lose_host(self, landed: bool, data: st.DataObject) -> None:
-        """The host goes down: bursts that were not synced may be gone."""
-        synced = max([n + 1 for n, (burst, _) in enumerate(self.bursts) if burst.must_sync], default=0)
-        self._crash(landed, data.draw(st.integers(synced, len(self.bursts))), host_lost=True)
-
-    @rule(gaps=st.sampled_from(GapRule), capacity=st.integers(1, 6), dedupe=st.booleans())
-    def restart_with_other_options(self, gaps: GapRule, capacity: int, dedupe: bool) -> None:
-        self.options |= {"gaps": gaps, "capacity": capacity, "dedupe": dedupe}
-        self.model.rule, self.model.dedupe = gaps.value, dedupe
+    def _change_options(self, gaps: GapRule, capacity: int) -> None:
+        self.options |= {"gaps": gaps, "capacity": capacity, "dedupe": not self.options["dedupe"]}
+        self.model.rule, self.model.dedupe = gaps.value, self.options["dedupe"]
         self.model.mark = high_water_mark(capacity, self.options["ratio"])
-        self._crash(landed=True, kept=len(self.bursts), host_lost=False)
-        if gaps is GapRule.SKIP:
-            self._drop_what_nobody_knows()
-
-    @rule(landed=st.booleans(), first=st.sampled_from(ALL_IDS))
-    def settle_a_stopped_job(self, landed: bool, first: int) -> None:
-        self._enter(first, first, ends_unclean=False)
-        self._crash(landed, len(self.bursts), host_lost=False)
 
     def _crash(self, landed: bool, kept: int, *, host_lost: bool) -> None:
         if self.cut_under_way is not None and landed:
@@ -378,7 +386,7 @@ class IngressMachine(RuleBasedStateMachine):
         if host_lost:
             log.append(("unclean end", 0, 0))
         self.model.restore(memory, log)
-        if host_lost and self.model.rule == "skip":
+        if self.model.rule == "skip":
             self._drop_what_nobody_knows()
         self.logged = self.incarnation_start = len(log)
 
@@ -436,5 +444,5 @@ class IngressMachine(RuleBasedStateMachine):
 
 TestIngress = IngressMachine.TestCase
 TestIngress.settings = settings(
-    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,5 +1,7 @@
 """IdRanges is a set of integers, whatever the order of changes."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ def test_behaves_like_a_set_of_integers(changes: list, probe: tuple[int, int]) -
     listed = [id_ for first, last in ranges for id_ in range(first, last + 1)]
     assert listed == sorted(model)
     assert ranges.id_count == len(model)
-    assert [id_ for id_ in range(0, 60) if id_ in ranges] == sorted(model)
+    assert [id_ for id_ in range(60) if id_ in ranges] == sorted(model)
     inside = [id_ for first, last in ranges.pieces(*probe) for id_ in range(first, last + 1)]
     holes = [id_ for first, last in ranges.missing(*probe) for id_ in range(first, last + 1)]
     assert sorted(inside + holes) == list(range(probe[0], probe[1] + 1))
@@ -46,7 +48,7 @@ def test_ranges_stay_disjoint_sorted_and_apart(changes: list) -> None:
         (ranges.add if adding else ranges.remove)(first, last)
         listed = list(ranges)
         assert all(low <= high for low, high in listed)
-        assert all(left[1] + 1 < right[0] for left, right in zip(listed, listed[1:], strict=False))
+        assert all(left[1] + 1 < right[0] for left, right in pairwise(listed))
 
 
 def test_keep_highest_drops_the_lowest_ranges() -> None:

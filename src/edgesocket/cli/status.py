@@ -127,6 +127,9 @@ def _live_lines(live: dict[str, Any]) -> list[str]:
     holder = source["holder"]
     if holder is not None and holder["state"] in ("held", "lost", "gap"):
         lines.append(f"  batch {holder['id']} ({holder['state']}) holds the watermark since {holder['since_s']:.0f} s")
+    sinks = live["sinks"]
+    if sinks["failing_for_s"] is not None:
+        lines.append(f"  A SINK FAILS since {sinks['failing_for_s']:.0f} s: {sinks['last_failure']}")
     checkpoints = live.get("checkpoints", {})
     if checkpoints.get("failing_for_s") is not None:
         lines.append(f"  CHECKPOINTS FAIL since {checkpoints['failing_for_s']:.0f} s: {checkpoints['last_failure']}")

@@ -13,7 +13,7 @@ Guarantees a sink owes:
 - `commit(n)` is idempotent: it is repeated after a restore until it succeeds;
 - rows may be written between `prepare(n)` and `commit(n)`: they belong to n + 1;
 - an aborted checkpoint n is never committed by itself; what `prepare(n)` returned belongs to the next `prepare`;
-- a `write` that raises took nothing of its block;
+- a `write` that raises took nothing of its block, so the same block is written again (unless the error says `reopen`);
 - it raises `BadRecordError` for a row it refuses for good, `ComponentError` for everything that may heal.
 """
 

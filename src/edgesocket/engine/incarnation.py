@@ -34,14 +34,16 @@ from edgesocket.checkpoint.recovery import (
     settlements_after,
     unclean_floors,
 )
-from edgesocket.components.sink import CommitRole, DecidingSink, Sink, SinkContext
+from edgesocket.components.sink import CommitRole, DecidingSink
 from edgesocket.components.source import OperatorSettlement, RestoredSource, Source, SourceContext
 from edgesocket.components.state import Host, Ownership, StateStore
 from edgesocket.engine.checkpoints import CheckpointRunner
 from edgesocket.engine.performing import ProcedureRun
 from edgesocket.engine.plan import JobPlan
+from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.errors import (
     BadRecordError,
+    ComponentError,
     ConfigError,
     ConfigProblem,
     DamagedStateError,
@@ -101,7 +103,7 @@ class Incarnation:
         self._host = host
         self._log = Log()
         self._source: Source | None = None
-        self._sinks: dict[str, Sink] = {}
+        self._sinks = SinkGroup(plan, report, now)
         self._checkpoints: CheckpointRunner | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
         self._look: ProcedureRun | None = None
@@ -110,6 +112,7 @@ class Incarnation:
         self._ended_threads = threading.Event()
         self._helpers: list[threading.Thread] = []
         self._stop_requested = False
+        self._stop_by: float | None = None
         self._failure: BaseException | None = None
         self._fenced = False
         self._state = "starting"
@@ -119,15 +122,16 @@ class Incarnation:
     # ---- from other threads --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ask for a graceful end. Safe on any thread, but not in a signal handler: it takes locks."""
+        """Ask for a graceful end; returns when the source takes no more, at the latest a little after the grace.
+
+        Safe on any thread, but not in a signal handler: it takes locks. The source is stopped here and not only by the
+        pump, because the pump may be waiting for a sink, or the source for its port.
+        """
         self._stop_requested = True
         source = self._source
-        if source is None:
-            return
-        if self._state == "starting":
-            source.stop(REPLY_GRACE_S)  # it may be waiting for its port
-        else:
+        if source is not None:
             source.wake()
+            source.stop(REPLY_GRACE_S)
 
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""
@@ -158,6 +162,11 @@ class Incarnation:
                 "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
                 "last_failure": figures.last_failure,
             }
+        failing_since = self._sinks.failing_since
+        status["sinks"] = {
+            "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
+            "last_failure": self._sinks.last_failure,
+        }
         if self._source is not None:
             status["source"] = self._source.status()
         return status
@@ -186,6 +195,11 @@ class Incarnation:
         except BadRecordError as error:
             self._append_ended(reason=error.reason, batch_id=error.batch_id)
             raise
+        except ComponentError as error:
+            if not self._stop_requested:
+                raise
+            self._report(f"not everything could be written before the end: {error}")
+            return False
         except FencedError:
             self._fence()
             raise
@@ -234,19 +248,12 @@ class Incarnation:
 
     def _restore(self) -> None:
         plan, log = self._plan, self._log
-        self._sinks = {sink.sink_id: sink.make() for sink in plan.sinks}
-        has_deciding = self._deciding() is not None
-        for sink_id, sink in self._sinks.items():
-            if sink.commit_role is CommitRole.DECIDING:  # it is fenced and asked before anything else
-                sink.open(self._sink_context(sink_id, Recovered()))
-        recovered: Recovered = self._drive(recover(log, log.epoch, has_deciding_sink=has_deciding))
+        self._sinks.make()
+        self._sinks.open_deciding(log.epoch)
+        recovered: Recovered = self._drive(recover(log, log.epoch, has_deciding_sink=self._sinks.deciding is not None))
         for note in recovered.notes:
             self._report(note)
-        self._check_missing_sinks(recovered)
-        for sink_id, sink in self._sinks.items():
-            if sink.commit_role is not CommitRole.DECIDING:
-                sink.open(self._sink_context(sink_id, recovered))
-        self._publish_again(recovered)
+        self._sinks.open_others(log.epoch, recovered, self._prepared(recovered))
         source = plan.make_source()
         k = source.open(self._source_context(), self._restored_source(recovered))
         self._source = source  # from here on other threads look at it
@@ -266,16 +273,6 @@ class Incarnation:
         )
         self._checkpoints.figures.last_number = recovered.number
 
-    def _sink_context(self, sink_id: str, recovered: Recovered) -> SinkContext:
-        manifests = self._prepared(recovered)
-        return SinkContext(
-            job=self._plan.name,
-            epoch=self._log.epoch,
-            sink_id=sink_id,
-            last_checkpoint=recovered.number,
-            prepared={recovered.number: manifests[sink_id]} if sink_id in manifests else {},
-        )
-
     def _prepared(self, recovered: Recovered) -> dict[str, Any]:
         """Manifests of record N that may not be published yet: none after a clean end."""
         if recovered.record is None:
@@ -286,26 +283,6 @@ class Incarnation:
             return {}
         manifests: dict[str, Any] = recovered.record["sinks"]
         return manifests
-
-    def _check_missing_sinks(self, recovered: Recovered) -> None:
-        missing = set(self._prepared(recovered)) - set(self._sinks) - self._plan.drop_sink_state
-        if missing:
-            raise ConfigError(
-                [
-                    ConfigProblem(
-                        f"sink.{name}",
-                        f"has prepared work in checkpoint {recovered.number} and is not in the job any more",
-                        f"put it back, or give its work up with --drop-sink-state {name}",
-                    )
-                    for name in sorted(missing)
-                ]
-            )
-
-    def _publish_again(self, recovered: Recovered) -> None:
-        for sink_id, manifest in self._prepared(recovered).items():
-            sink = self._sinks.get(sink_id)
-            if sink is not None and sink.commit_role is CommitRole.RECOMMITTABLE:
-                sink.commit(recovered.number, manifest)
 
     def _source_context(self) -> SourceContext:
         return SourceContext(
@@ -385,21 +362,38 @@ class Incarnation:
         assert self._source is not None
         moved = 0
         for block in self._source.poll(timeout_s):
-            for sink in self._sinks.values():
-                sink.write(block)
+            self._sinks.write(block, self._while_a_sink_fails)
             moved += block.count
             del block  # or it would stay in memory while the source makes the next one
         self._rows += moved
         return moved
+
+    def _while_a_sink_fails(self) -> bool:
+        """What goes on although the pump holds rows that a sink does not take. Returns whether it may go on trying.
+
+        No checkpoint may begin: those rows are neither queued nor in the sink.
+        """
+        assert self._checkpoints is not None
+        self._raise_failure()
+        now = self._now()
+        if self._checkpoints.under_way:
+            if self._checkpoints.advance(now):
+                self._completed_checkpoint(now)
+        else:
+            self._looking_at_log(now)
+        if not self._stop_requested:
+            return True
+        self._stop_by = self._stop_by or now + self._plan.checkpoint_timeout_s
+        return now < self._stop_by
 
     def _finish(self) -> bool:
         """Stop taking records, write out what is queued, take the last checkpoint. Returns whether it completed."""
         assert self._source is not None
         assert self._checkpoints is not None
         self._set_state("stopping")
-        deadline = self._now() + self._plan.checkpoint_timeout_s
+        self._stop_by = self._stop_by or self._now() + self._plan.checkpoint_timeout_s
         self._source.stop(REPLY_GRACE_S)
-        completed = self._drain_and_checkpoint(deadline)
+        completed = self._drain_and_checkpoint(self._stop_by)
         if completed:
             self._append_ended(reason="")
         return completed
@@ -440,7 +434,7 @@ class Incarnation:
         plan = CheckpointPlan(
             number=number,
             epoch=self._log.epoch,
-            has_deciding_sink=self._deciding() is not None,
+            has_deciding_sink=self._sinks.deciding is not None,
             kept=self._plan.checkpoints_kept,
             force=force,
         )
@@ -464,11 +458,11 @@ class Incarnation:
                 cut = self._source.cut()  # type: ignore[union-attr]
                 return effects.CutResult(cut.state, cut.encode, cut.log_index)
             case effects.PrepareSinks(number):
-                return self._prepare_sinks(number)
+                return self._sinks.prepare(number)
             case effects.CommitDeciding(number, manifests):
-                return self._commit(number, manifests, CommitRole.DECIDING)
+                return self._sinks.commit(number, manifests, CommitRole.DECIDING)
             case effects.CommitSinks(number, manifests):
-                return self._commit(number, manifests, CommitRole.RECOMMITTABLE)
+                return self._sinks.commit(number, manifests, CommitRole.RECOMMITTABLE)
             case effects.FenceDeciding(epoch):
                 return self._require_deciding().fence(epoch)
             case effects.AskDeciding():
@@ -481,24 +475,8 @@ class Incarnation:
                 return _unix_ms()
         raise TypeError(f"nobody performs {effect!r}")
 
-    def _prepare_sinks(self, number: int) -> dict[str, Any]:
-        manifests = {sink_id: sink.prepare(number) for sink_id, sink in self._sinks.items()}
-        return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}
-
-    def _commit(self, number: int, manifests: dict[str, Any], role: CommitRole) -> None:
-        for sink_id, manifest in manifests.items():
-            sink = self._sinks[sink_id]
-            if sink.commit_role is role:
-                sink.commit(number, manifest)
-
-    def _deciding(self) -> DecidingSink | None:
-        for sink in self._sinks.values():
-            if sink.commit_role is CommitRole.DECIDING:
-                return sink  # type: ignore[return-value]
-        return None
-
     def _require_deciding(self) -> DecidingSink:
-        sink = self._deciding()
+        sink = self._sinks.deciding
         assert sink is not None
         return sink
 
@@ -579,11 +557,7 @@ class Incarnation:
         self._executor.shutdown(wait=not self._fenced, cancel_futures=True)
         if self._source is not None:
             self._source.close(clean=False)
-        for sink in self._sinks.values():
-            try:
-                sink.close()
-            except EdgeSocketError as error:
-                self._report(f"closing a sink: {error}")
+        self._sinks.close()
         self._owner.close()
 
 

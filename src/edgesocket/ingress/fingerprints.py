@@ -23,7 +23,7 @@ import numpy as np
 from xxhash import xxh3_128, xxh3_128_digest
 
 from edgesocket.errors import DecodeError
-from edgesocket.ids import IdRange, IdRanges
+from edgesocket.ids import IdRange, IdRanges, runs_of
 from edgesocket.records import RecordBlock
 
 FINGERPRINT_RECORDS = 65_536
@@ -211,10 +211,5 @@ class FingerprintMemory:
         self._index.clear()
         self._records = self._pinned = 0
         if pairs:
-            runs: list[IdRange] = []
-            for id_, _ in pairs:
-                if runs and runs[-1][1] + 1 == id_:
-                    runs[-1] = (runs[-1][0], id_)
-                else:
-                    runs.append((id_, id_))
+            runs = runs_of(id_ for id_, _ in pairs)
             self._push(Segment(runs, len(pairs), None, b"".join(digest for _, digest in pairs)))

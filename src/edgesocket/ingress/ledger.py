@@ -171,7 +171,8 @@ class LedgerImage:
     """The ledger as of a cut, as the commit record carries it.
 
     `watermark` is the value that holds once the checkpoint completes; `captured` and `confirmed` list only ids above
-    it or at most the floor, `gaps` only ids at or below it. The queued ids are not here: the queue's own image has them, in order.
+    it or at most the floor, `gaps` only ids at or below it. The queued ids are not here: the queue's own image has
+    them, in order.
     """
 
     watermark: int = 0

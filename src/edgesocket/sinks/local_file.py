@@ -205,7 +205,7 @@ class LocalFileSink:
 
     def _check_sure(self) -> None:
         if self._unsure:
-            raise ComponentError(f"LocalFile sink must be opened again: {self._unsure}")
+            raise ComponentError(f"LocalFile sink must be opened again: {self._unsure}", reopen=True)
 
 
 def _files_of(manifest: Manifest) -> list[StagedFile]:

@@ -1,0 +1,165 @@
+"""The sinks of one incarnation: opened in order, written to with patience, prepared and committed together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from edgesocket.checkpoint.recovery import Recovered
+from edgesocket.components.sink import CommitRole, DecidingSink, Manifest, Sink, SinkContext
+from edgesocket.engine.plan import JobPlan
+from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError
+from edgesocket.records import RecordBlock
+
+RETRY_S = 1.0
+"""How long after a failed write it is tried again."""
+
+_LOOK_S = 0.05
+
+Manifests = dict[str, Manifest]
+"""What sinks prepared for one checkpoint, by sink id."""
+
+
+class SinkGroup:
+    """Every sink gets every row. Called by the pump only, except for the figures.
+
+    Args:
+        plan: the job.
+        report: told when a sink begins to fail and when it works again.
+        now: a steady clock in seconds.
+
+    Attributes:
+        failing_since: seconds of the clock since when a write has failed; None while all is well.
+        last_failure: the cause.
+    """
+
+    def __init__(self, plan: JobPlan, report: Callable[[str], None], now: Callable[[], float]) -> None:
+        self.failing_since: float | None = None
+        self.last_failure = ""
+        self._plan = plan
+        self._report = report
+        self._now = now
+        self._sinks: dict[str, Sink] = {}
+
+    # ---- opening -------------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Make all of them; nothing is opened."""
+        self._sinks = {sink.sink_id: sink.make() for sink in self._plan.sinks}
+
+    def open_deciding(self, epoch: int) -> None:
+        """Open the deciding sink, which is fenced and asked before anything else."""
+        for sink_id, sink in self._sinks.items():
+            if sink.commit_role is CommitRole.DECIDING:
+                sink.open(self._context(sink_id, epoch, 0, {}))
+
+    def open_others(self, epoch: int, recovered: Recovered, prepared: Manifests) -> None:
+        """Open the rest and publish again what may not be published yet.
+
+        Args:
+            epoch: of this incarnation.
+            recovered: the newest completed checkpoint.
+            prepared: its manifests, as far as they may still have to be committed.
+
+        Raises:
+            ConfigError: a sink with prepared work is not in the job any more.
+        """
+        missing = set(prepared) - set(self._sinks) - self._plan.drop_sink_state
+        if missing:
+            raise ConfigError([_missing(name, recovered.number) for name in sorted(missing)])
+        for sink_id, sink in self._sinks.items():
+            if sink.commit_role is not CommitRole.DECIDING:
+                sink.open(self._context(sink_id, epoch, recovered.number, prepared))
+        known = {sink_id: manifest for sink_id, manifest in prepared.items() if sink_id in self._sinks}
+        self.commit(recovered.number, known, CommitRole.RECOMMITTABLE)
+
+    def _context(self, sink_id: str, epoch: int, number: int, prepared: Manifests) -> SinkContext:
+        return SinkContext(
+            job=self._plan.name,
+            epoch=epoch,
+            sink_id=sink_id,
+            last_checkpoint=number,
+            prepared={number: prepared[sink_id]} if sink_id in prepared else {},
+        )
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def write(self, block: RecordBlock, meanwhile: Callable[[], bool]) -> None:
+        """Give a block to every sink. A write that fails took nothing, so it is tried again until it succeeds.
+
+        Args:
+            block: the next records.
+            meanwhile: called many times a second while a sink fails; False ends the trying. What it raises, too.
+
+        Raises:
+            ComponentError: no retry can heal it, it has lasted for longer than `give_up_s`, or `meanwhile` said so.
+            BadRecordError: a sink refuses a row for good.
+        """
+        for sink_id, sink in self._sinks.items():
+            while True:
+                try:
+                    sink.write(block)
+                    break
+                except ComponentError as error:
+                    self._note_failure(sink_id, error)
+                    if not (error.retryable and not error.reopen and self._waited(meanwhile)):
+                        raise
+            if self.failing_since is not None:
+                self._report(f"sink {sink_id} takes rows again after {self._now() - self.failing_since:.0f} s")
+                self.failing_since = None
+
+    def _note_failure(self, sink_id: str, error: ComponentError) -> None:
+        self.last_failure = f"{sink_id}: {error}"
+        if self.failing_since is None:
+            self.failing_since = self._now()
+            self._report(
+                f"sink {sink_id} does not take rows: {error}; they wait in the queue, and no ACK until it does"
+            )
+
+    def _waited(self, meanwhile: Callable[[], bool]) -> bool:
+        """Let some time pass. Returns whether the write may be tried again."""
+        assert self.failing_since is not None
+        until = self._now() + RETRY_S
+        while self._now() < until:
+            if self._now() - self.failing_since > self._plan.give_up_s or not meanwhile():
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    @property
+    def deciding(self) -> DecidingSink | None:
+        """The one whose own transaction decides, if the job has one."""
+        for sink in self._sinks.values():
+            if sink.commit_role is CommitRole.DECIDING:
+                return sink  # type: ignore[return-value]
+        return None
+
+    def prepare(self, number: int) -> Manifests:
+        """Step 2. Returns what is left to be committed."""
+        manifests = {sink_id: sink.prepare(number) for sink_id, sink in self._sinks.items()}
+        return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}
+
+    def commit(self, number: int, manifests: Manifests, role: CommitRole) -> None:
+        """Steps 4 and 6: those of one role."""
+        for sink_id, manifest in manifests.items():
+            sink = self._sinks[sink_id]
+            if sink.commit_role is role:
+                sink.commit(number, manifest)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for sink in self._sinks.values():
+            try:
+                sink.close()
+            except EdgeSocketError as error:
+                self._report(f"closing a sink: {error}")
+
+
+def _missing(name: str, number: int) -> ConfigProblem:
+    return ConfigProblem(
+        f"sink.{name}",
+        f"has prepared work in checkpoint {number} and is not in the job any more",
+        f"put it back, or give its work up with --drop-sink-state {name}",
+    )
