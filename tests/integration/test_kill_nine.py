@@ -7,6 +7,7 @@ deletes what is acknowledged, so a record that the job lost after its ACK would 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,15 @@ FILES = [
 ARRIVALS = ["arrivals.half-written", "arrivals.written"]
 POINTS = [*EFFECTS, *FILES, *ARRIVALS]
 KILLS = 200
+MOST_INCARNATIONS = 300
+"""Not every incarnation reaches its kill point (the tenth checkpoint may not come); the rest end with SIGTERM."""
 
 
-def _kills() -> list[tuple[str, int]]:
-    """`KILLS` pairs of a point and which time it kills, every point several times."""
-    counts = itertools.count()
-    pairs = ((point, 1 + (next(counts) // len(POINTS)) % 5) for point in itertools.cycle(POINTS))
-    return list(itertools.islice(pairs, KILLS))
+def _kill_points() -> Iterator[tuple[str, int]]:
+    """A point and which time it kills: every point the first time, then every point the second time, and so on."""
+    for nth in itertools.cycle(range(1, 4)):
+        for point in POINTS:
+            yield point, nth
 
 
 @pytest.mark.slow
@@ -41,8 +44,10 @@ def test_200_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     conf = write_job(tmp_path, port)
     collector = EagerCollector()
     killed = 0
-    for point, nth in _kills():
-        goal = collector.next_id + 60
+    for point, nth in itertools.islice(_kill_points(), MOST_INCARNATIONS):
+        if killed == KILLS:
+            break
+        goal = collector.next_id + 80
         with Job(conf, kill_at=(point, nth)) as job:
             if job.wait_until_listening():
                 for _ in range(1000):
@@ -64,6 +69,6 @@ def test_200_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         assert collector.run(port, last)
         assert job.stop() == 0
 
-    assert killed >= KILLS * 0.9, "the kill points must be reached"
+    assert killed == KILLS
     assert sorted(set(rows(tmp_path / "out")), key=lambda row: int(row[1:])) == [f"p{n}" for n in range(1, last + 1)]
     assert collector.answers_after_restart.get("RESEND", 0) > 0, "some received batches must have been lost and said so"

@@ -483,7 +483,7 @@ class Ledger:
             floor=self.floor,
             unclean_floor=self.unclean_floor,
             highest_offered=self.highest_offered,
-            highest_accepted=max(self.highest_accepted, self.earlier_accepted),
+            highest_accepted=self.highest_accepted,
             captured=self._without_implied(self._captured_in_cut, watermark).to_list(),
             confirmed=self._without_implied(self._confirmed, watermark).to_list(),
             held=held.to_list(),

@@ -96,6 +96,7 @@ class BlockParser:
                     return exact_events(lines, self._rules)
             chunk = Chunk.of(raw)
         columns = _Columns(chunk, self._finder.find(chunk), self._rules, self._checker)
+        columns.ascii_only = self._finder.ascii_only
         columns.read(RUN_TRIES if self._consecutive else 0)
         self._consecutive = columns.consecutive
         return columns.events
@@ -151,6 +152,7 @@ class _Columns:
         "_patience",
         "_rules",
         "_starts",
+        "ascii_only",
         "consecutive",
         "events",
     )
@@ -159,6 +161,7 @@ class _Columns:
         self._data = chunk.data
         self._checker = checker
         self._rules = rules
+        self.ascii_only = False
         self._line_feeds = line_feeds
         self._starts: Offsets = np.empty_like(line_feeds)
         self._starts[0] = chunk.start
@@ -260,7 +263,7 @@ class _Columns:
         stop = len(self._starts)
         if end - start > self._rules.max_line_bytes:
             bad += np.flatnonzero(self._ends - self._starts > self._rules.max_line_bytes).tolist()
-        if self._rules.check_utf8 and not self._checker.is_utf8(self._data, start, end):
+        if self._rules.check_utf8 and not (self.ascii_only or self._checker.is_utf8(self._data, start, end)):
             bad += self._not_utf8(start, end)
         bad = sorted(set(bad))
         if len(bad) > MAX_BAD_LINES:

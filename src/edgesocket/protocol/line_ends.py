@@ -15,7 +15,7 @@ from edgesocket.protocol.chunks import Chunk
 from edgesocket.protocol.grammar import LF
 from edgesocket.records import Bytes, Offsets
 
-TILE_BYTES = 512 * 1024
+TILE_BYTES = 256 * 1024
 """How much is looked at in one go: data and flags stay in the processor's second-level cache."""
 
 LONG_LINE_BYTES = 2048
@@ -33,22 +33,35 @@ _MOST = np.uint64(_MARK + 7)
 
 
 class LineEndFinder:
-    """Finds line feeds; keeps its working memory from call to call. Not thread-safe."""
+    """Finds line feeds; keeps its working memory from call to call. Not thread-safe.
 
-    __slots__ = ("_flags", "_words")
+    Attributes:
+        ascii_only: whether the chunk last looked at was ASCII throughout. Seen on the way, while a tile is in the cache:
+            a pass of its own over the chunk would cost twice as much.
+    """
+
+    __slots__ = ("_flags", "_words", "ascii_only")
 
     def __init__(self) -> None:
+        self.ascii_only = False
         self._flags = np.zeros(TILE_BYTES, dtype=np.bool_)
         self._words = np.zeros(TILE_BYTES // 8, dtype=np.bool_)
 
     def find(self, chunk: Chunk) -> Offsets:
-        """Positions of the chunk's line feeds in its `data`, rising."""
+        """Positions of the chunk's line feeds in its `data`, rising. Sets `ascii_only`."""
+        data = chunk.data
         if chunk.memory is not None:
             searched = _search(chunk.memory, chunk.start, chunk.end)
             if searched is not None:
+                self.ascii_only = _is_ascii(data[chunk.start : chunk.end])
                 return searched
-        tiles = range(chunk.start, chunk.end, TILE_BYTES)
-        found = [self._compare(chunk.data, at, min(at + TILE_BYTES, chunk.end)) for at in tiles]
+        found: list[Offsets] = []
+        ascii_only = True
+        for at in range(chunk.start, chunk.end, TILE_BYTES):
+            end = min(at + TILE_BYTES, chunk.end)
+            found.append(self._compare(data, at, end))
+            ascii_only = ascii_only and _is_ascii(data[at:end])
+        self.ascii_only = ascii_only
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _compare(self, data: Bytes, start: int, end: int) -> Offsets:
@@ -68,6 +81,10 @@ class LineEndFinder:
         places += marks.view(np.int64)
         places += start - _MARK
         return places
+
+
+def _is_ascii(data: Bytes) -> bool:
+    return bool(np.maximum.reduce(data) < 0x80)
 
 
 def _search(memory: bytes | bytearray, start: int, end: int) -> Offsets | None:

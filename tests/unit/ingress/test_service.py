@@ -595,8 +595,8 @@ def test_settling_drops_queued_records_and_forgets_what_they_were() -> None:
     ingress.pass_on()
     assert ingress.commit(3) == "ACK:3"
 
-    assert ingress.batch(1, "a") == "RECEIVED"
-    assert ingress.queued == [(1, b"a")], "a resend of what was dropped is a new record"
+    assert ingress.say("__BATCH__:1:new", "__BATCH__:1:a") == ["RECEIVED"] * 2
+    assert ingress.queued == [(1, b"new"), (1, b"a")], "a resend of what was dropped is a new record"
     assert Note(NoteKind.SETTLED_BY_OPERATOR, 1, 2, 7) in [note for burst in ingress.bursts for note in burst.notes]
 
 
