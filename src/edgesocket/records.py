@@ -190,8 +190,20 @@ class RecordBlock:
 
     @property
     def pinned_bytes(self) -> int:
-        """Bytes of memory that this block keeps alive through its buffer."""
+        """Bytes of memory that this block alone would keep alive through its buffer."""
         return self.payload_bytes if self._columns is None else int(self._columns[0].nbytes)
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the first payload's begin to the last one's end.
+
+        Receive buffers are filled by one block after the other, at least to the half: the spans of blocks that follow
+        each other add up to at least half of the memory that they keep alive together.
+        """
+        if self._columns is None:
+            return self.payload_bytes
+        _, starts, ends = self._columns
+        return int(ends[-1]) - int(starts[0])
 
     def __repr__(self) -> str:
         return f"RecordBlock({self.count} records, ids {self.first_id}..{self.last_id})"

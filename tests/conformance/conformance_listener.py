@@ -16,12 +16,12 @@ from typing import Any
 
 from conformance_core import row_of, take_the_room
 from conformance_transcript import TOKEN, Act, Event, Expect, Send, rows_of
-from tests.support.rig import Rig
 
 from edgesocket.checkpoint.effects import PrepareSinks
 from edgesocket.components.sink import Sink
 from edgesocket.sources import edge_socket
 from edgesocket.testing.sinks import GateSink, ListSink, ListStorage
+from tests.support.rig import Rig
 
 PATIENCE_S = 10.0
 

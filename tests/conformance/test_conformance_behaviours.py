@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 from conformance_listener import ListeningRig, Peer, wait_for
 from conformance_transcript import TOKEN
-from tests.support.jobs import Job, Wire, free_port, rows, wait_for_ack, write_job
-from tests.support.memory import HAS_PROC, MIB, Meter
-from tests.support.namespaces import ADDRESSES, Network, network_or_skip
 
 from edgesocket.errors import DamagedStateError
 from edgesocket.ingress import ledger
+from tests.support.jobs import Job, Wire, free_port, rows, wait_for_ack, write_job
+from tests.support.memory import HAS_PROC, MIB, Meter
+from tests.support.namespaces import ADDRESSES, Network, network_or_skip
 
 
 @pytest.fixture

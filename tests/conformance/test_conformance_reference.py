@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conformance_listener import ListeningRig, Peer
 from conformance_transcript import TOKEN
+
 from tests.support.jobs import Job, Wire, edgesocket, free_port, wait_for_ack, wait_until
 
 KEY = bytes(range(32))

@@ -11,12 +11,12 @@ import gzip
 import json
 
 import pytest
-from tests.support.ingress_kit import Ingress, run_of
 
 from edgesocket.ingress.admission import PacketCodec, RawCodec
 from edgesocket.ingress.service import AdmissionRules
 from edgesocket.packet.codec import PacketDecoder
 from edgesocket.packet.compression import inflate
+from tests.support.ingress_kit import Ingress, run_of
 
 FULL = "QUEUE_FULL:500"
 MAX_RECORD = 1 << 20

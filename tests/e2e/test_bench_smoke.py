@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from bench.harness.build import Program, build_tools
 
 ROOT = Path(__file__).parents[2]

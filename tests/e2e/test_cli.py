@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from edgesocket.errors import ExitCode
 from tests.support.jobs import (
     ROOT,
     TOKEN,
@@ -30,8 +32,6 @@ from tests.support.jobs import (
     wait_until,
     write_job,
 )
-
-from edgesocket.errors import ExitCode
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 PATIENCE_S = 30.0

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support.jobs import EagerCollector, Job, free_port, rows, write_job
 
 EFFECTS = [

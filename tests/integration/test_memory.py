@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.jobs import Job, Wire, free_port, wait_for_ack, wait_until, write_job
-from tests.support.memory import HAS_PROC, MIB, Meter
 
 from edgesocket.errors import ExitCode
 from edgesocket.ingress.record_queue import PINNED_SLACK_BYTES
+from tests.support.jobs import Job, Wire, free_port, wait_for_ack, wait_until, write_job
+from tests.support.memory import HAS_PROC, MIB, Meter
 
 pytestmark = [
     pytest.mark.slow,

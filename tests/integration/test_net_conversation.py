@@ -20,12 +20,12 @@ from net_harness import (
     running,
     wait_for,
 )
-from tests.support.namespaces import Network, network_or_skip
 
 from edgesocket.net import socket_options
 from edgesocket.net.events import CollectorDisconnected, DisconnectReason, ServerFailed
 from edgesocket.protocol.replies import queue_full
 from edgesocket.protocol.reply_queue import FULL_BYTES, RUN_BYTES
+from tests.support.namespaces import Network, network_or_skip
 
 
 def batches(first: int, last: int, payload: bytes = b"x") -> bytes:

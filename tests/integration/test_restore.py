@@ -276,8 +276,9 @@ def test_a_batch_accepted_after_it_was_settled_is_lost_by_a_crash_not_settled(ri
 DAMAGES = {
     "empty": lambda path: path.write_bytes(b""),
     "cut in half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "one bit": lambda path: path.write_bytes(path.read_bytes()[:-20] + bytes([path.read_bytes()[-20] ^ 1])
-                                             + path.read_bytes()[-19:]),
+    "one bit": lambda path: path.write_bytes(
+        path.read_bytes()[:-20] + bytes([path.read_bytes()[-20] ^ 1]) + path.read_bytes()[-19:]
+    ),
     "all NUL": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "a directory": lambda path: (path.unlink(), path.mkdir()),
     "gone": lambda path: path.unlink(),

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.jobs import ROOT, Job, Wire, free_port, wait_for_ack, wait_until, write_job
 
 from edgesocket.errors import ExitCode
+from tests.support.jobs import ROOT, Job, Wire, free_port, wait_for_ack, wait_until, write_job
 
 TOKEN_TEXT = "Zq7-gl\u00fchw\u00fcrmchen-Mx4t_Vorhang!"
 TOKEN = TOKEN_TEXT.encode()

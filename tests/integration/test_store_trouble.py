@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.jobs import Job, Wire, edgesocket, free_port, rows, wait_for_ack, wait_until, write_job
 
 from edgesocket.errors import ExitCode
+from tests.support.jobs import Job, Wire, edgesocket, free_port, rows, wait_for_ack, wait_until, write_job
 
 PATIENCE_S = 30.0
 TMPFS_BYTES = 4 * 1024 * 1024
@@ -231,7 +231,7 @@ def test_no_room_for_a_note_of_what_arrives(tmp_path: Path, disk: Disk) -> None:
 
         assert collector.poll() == ("PENDING" if received > 10 else "ACK:10"), "polls are answered"
         assert collector.offer(patience_s=1.0) == ""
-        wait_until(lambda: _fails_for_s(conf, disk, "source") or "ARRIVAL LOG FAILS" in _status_text(conf, disk))
+        wait_until(lambda: "ARRIVAL LOG FAILS since" in _status_text(conf, disk), PATIENCE_S, "the status")
         assert "the arrival log fails" in job.log_text()
         assert "No space left on device" in job.log_text()
         assert "could not be recorded, so it was not answered" in job.log_text()

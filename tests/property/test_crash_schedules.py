@@ -50,7 +50,16 @@ class Story:
         self._start()
         for _ in range(STEPS):
             action = self.random.choices(
-                [self._send, self._resend, self._poll, self._pump, self._checkpoint, self._arm, self._crash, self._again],
+                [
+                    self._send,
+                    self._resend,
+                    self._poll,
+                    self._pump,
+                    self._checkpoint,
+                    self._arm,
+                    self._crash,
+                    self._again,
+                ],
                 [10, 2, 6, 5, 4, 2, 1, 1],
             )[0]
             try:

@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.support.ingress_model import ACCEPTED, Memory, Model
 
 from edgesocket.errors import DecryptError
 from edgesocket.ingress.admission import Admitted, RawCodec
@@ -26,6 +25,7 @@ from edgesocket.ingress.snapshot import decode_blocks, encode_blocks
 from edgesocket.protocol.commands import Batch, Commit
 from edgesocket.protocol.replies import Reply
 from edgesocket.records import RecordBlock
+from tests.support.ingress_model import ACCEPTED, Memory, Model
 
 ALL_IDS = range(1, 16)
 IDS = st.one_of(st.integers(1, 4), st.integers(1, 12))

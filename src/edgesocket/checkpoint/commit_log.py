@@ -330,6 +330,10 @@ def _judge_what_is_above(log: Log, index: int) -> Procedure[None]:
         yield from _follow(log)
         if log.head < above[-1]:
             raise FencedError("the commit log went on without this process")
+    # Our own claim is never removed while we own the job: where it is missing, this is not our log (an empty directory
+    # under a file system that was taken away), and what we have just made there is worth nothing.
+    for own in log.own_start:
+        _require_listed(own, indexes)
     _require_listed(index, indexes)
     log.listed = indexes
 

@@ -179,7 +179,7 @@ EDGE_SOCKET = OptionTable(
     ),
     duration(
         "queue_full_wait_ms",
-        5,
+        50,
         "Wait for space in the queue before QUEUE_FULL, once a burst; 0 answers at once.",
         minimum=0,
         maximum=60_000,

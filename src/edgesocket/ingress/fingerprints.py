@@ -59,7 +59,7 @@ class Segment:
         self.count = count
         self._block = block
         self._digests = digests
-        self.pinned_bytes = 0 if block is None else block.pinned_bytes
+        self.pinned_bytes = 0 if block is None else block.span_bytes
         self.long = block is not None and block.payload_bytes >= count * LONG_PAYLOAD_BYTES
 
     def digests(self) -> bytes:

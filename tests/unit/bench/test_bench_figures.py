@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from bench.harness.build import Program
 from bench.harness.machine import Pins
 from bench.harness.measure import Bench, Load, Run, Series, Slice, parse_run

@@ -7,12 +7,12 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.errors import DecodeError
 from edgesocket.ids import IdRanges
 from edgesocket.ingress import fingerprints as module
 from edgesocket.ingress.fingerprints import FingerprintMemory, fingerprint, fingerprint_builder
+from tests.support.ingress_kit import block_of, run_of
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.support.ingress_kit import EVERYTHING, Ingress, Replies, block_of
 
 from edgesocket.ingress import ledger as ledger_module
 from edgesocket.ingress.service import AdmissionRules
 from edgesocket.records import RecordBlock
+from tests.support.ingress_kit import EVERYTHING, Ingress, Replies, block_of
 
 BLOCK = 65_536
 

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 
 import pytest
-from tests.support.ingress_kit import Ingress
 
 from edgesocket.ingress import ledger as ledger_module
 from edgesocket.ingress.ledger import BatchState, GapRule, Ledger, LedgerImage
 from edgesocket.protocol.replies import PENDING, RESEND, RETRY, ack
+from tests.support.ingress_kit import Ingress
 
 
 def checkpoint(ledger: Ledger) -> LedgerImage:

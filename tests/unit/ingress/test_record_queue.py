@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.ids import IdRanges
 from edgesocket.ingress import record_queue as module
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.records import RecordBlock
+from tests.support.ingress_kit import block_of, run_of
 
 HUGE = 1 << 40
 

@@ -8,7 +8,6 @@ import json
 import zlib
 
 import pytest
-from tests.support.ingress_kit import CountingCodec, Ingress, Replies, block_of, run_of
 
 from edgesocket.errors import LocalProtocolError
 from edgesocket.ids import IdRanges
@@ -18,6 +17,7 @@ from edgesocket.ingress.fingerprints import FINGERPRINT_RECORDS, FingerprintMemo
 from edgesocket.ingress.ledger import BatchState, GapRule
 from edgesocket.ingress.service import AdmissionRules, Burst, Note, NoteKind, RepeatedId
 from edgesocket.packet.codec import PacketDecoder, PacketEncoder
+from tests.support.ingress_kit import CountingCodec, Ingress, Replies, block_of, run_of
 
 KEY = bytes(range(32))
 BAD = b"\xff"

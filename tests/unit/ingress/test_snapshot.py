@@ -7,13 +7,13 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.ingress_kit import block_of, run_of
 
 from edgesocket.compression import Compression
 from edgesocket.errors import DecodeError
 from edgesocket.ids import MAX_BATCH_ID
 from edgesocket.ingress.snapshot import decode_blocks, encode_blocks
 from edgesocket.records import RecordBlock
+from tests.support.ingress_kit import block_of, run_of
 
 IDS = st.integers(1, MAX_BATCH_ID)
 
