@@ -10,6 +10,8 @@ endif
 VENV ?= .venv
 ARGS ?=
 OTHER_VERSIONS ?= 3.12 3.13
+# The slow tests (200 kills, floods) prove the same on every version: once is enough.
+OTHER_ARGS ?= -m 'not slow'
 
 BIN = $(VENV)/bin
 INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
@@ -29,7 +31,7 @@ help:
 	'' \
 	'    make lint       style, types and the import rules' \
 	'    make format     put the style right' \
-	'    make test-all   all tests on every supported Python that is on this machine' \
+	'    make test-all   all tests, and the quick ones on every other supported Python on this machine' \
 	'    make bench      how fast it is here (make bench ARGS=--quick for a first look)' \
 	'    make clean      remove what these commands made, except output, results and state' \
 	'' \
@@ -52,7 +54,7 @@ test-others:
 	for version in $(OTHER_VERSIONS); do \
 		python=$$(sh .ci/find-python "$$version") || continue; \
 		echo "Python $$version: $$python"; \
-		$(MAKE) --no-print-directory test PYTHON="$$python" VENV="$(VENV)-$$version" || failed="$$failed $$version"; \
+		$(MAKE) --no-print-directory test PYTHON="$$python" VENV="$(VENV)-$$version" ARGS="$(OTHER_ARGS)" || failed="$$failed $$version"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "tests failed on Python$$failed" >&2; exit 1; fi
 

@@ -15,6 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from edgesocket.protocol.blocks import BlockParser
 from edgesocket.protocol.chunks import BufferPool, Chunk, LineReceiver
@@ -95,6 +96,10 @@ def report(name: str, stream: bytes, result: tuple[float, float, int]) -> None:
     )
 
 
+def _read_exactly(stream: bytes) -> object:
+    return exact_events(split_lines(stream), RULES)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=200)
@@ -114,8 +119,8 @@ def main() -> None:
         stream = b"".join(batches(size, MIB // size))
         chunk = Chunk.of(stream)
         finder = LineEndFinder()
-        found, _ = timer.once(lambda: None, lambda chunk=chunk, finder=finder: finder.find(chunk))
-        exact, _ = timer.once(lambda: None, lambda stream=stream: exact_events(split_lines(stream), RULES))
+        found, _ = timer.once(lambda: None, partial(finder.find, chunk))
+        exact, _ = timer.once(lambda: None, partial(_read_exactly, stream))
         print(f"  {size:6} B: line feeds {found:6.0f}, the exact reading of the same lines {exact:8.0f}")
 
     print("irregular lines")

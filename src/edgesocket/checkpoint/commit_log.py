@@ -352,7 +352,7 @@ def _refuse_foreign(indexes: Iterable[int]) -> Procedure[None]:
 
 def _require_listed(index: int, indexes: list[int]) -> None:
     if index and index not in indexes:
-        raise StoreError(f"{entry_name(index)} was made, but the listing of its directory does not show it")
+        raise StoreError(f"{entry_name(index)} was made here, but the listing of its directory does not show it")
 
 
 def _catch_up(log: Log) -> Procedure[None]:

@@ -302,9 +302,11 @@ class IngressService:
         return state is BatchState.SETTLED or (state is BatchState.GAP and id_ < self.ledger.highest_offered)
 
     def _hold(self, first: int, last: int) -> None:
-        self._must_sync |= self.ledger.floor is None or any(
-            self._nobody_would_hold(state, low) for state, low, _ in self.ledger.segments(first, last)
-        )
+        if self.ledger.floor is None:
+            self._must_sync = True
+        elif first <= self.ledger.highest_known:
+            known = self.ledger.segments(first, last)
+            self._must_sync |= any(self._nobody_would_hold(state, low) for state, low, _ in known)
         self.ledger.hold(first, last)
         self._note(NoteKind.HELD, first, last)
 

@@ -36,8 +36,8 @@ class LineEndFinder:
     """Finds line feeds; keeps its working memory from call to call. Not thread-safe.
 
     Attributes:
-        ascii_only: whether the chunk last looked at was ASCII throughout. Seen on the way, while a tile is in the cache:
-            a pass of its own over the chunk would cost twice as much.
+        ascii_only: whether the chunk last looked at was ASCII throughout. Seen on the way, while a tile is in the
+            cache: a pass of its own over the chunk would cost twice as much.
     """
 
     __slots__ = ("_flags", "_words", "ascii_only")

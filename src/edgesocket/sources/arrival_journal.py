@@ -48,6 +48,7 @@ class ArrivalJournal:
         self._lock = threading.Lock()
         self._waiting = b""
         self._sync_owed = False
+        self._sync_fails = False
 
     def write(self, burst: Burst) -> None:
         """Note a burst.
@@ -68,9 +69,21 @@ class ArrivalJournal:
                 self._write_down()
 
     def sync_if_due(self, now: float) -> None:
-        """Write what waits, and sync what has been unsynced for long. Raises StoreError where it fails."""
+        """Write what waits (raises as `catch_up`), and sync what has been unsynced for long.
+
+        A sync that fails is only reported: the notes survive this process, and the next call tries again.
+        """
         self.catch_up()
-        self._writer.sync_if_due(now)
+        try:
+            synced = self._writer.sync_if_due(now)
+        except StoreError as error:
+            if not self._sync_fails:
+                self._report(f"the arrival log cannot be synced, so a power cut may cost more of it: {error}")
+            self._sync_fails = True
+            return
+        if synced and self._sync_fails:
+            self._report("the arrival log can be synced again")
+            self._sync_fails = False
 
     def rotate(self) -> None:
         """Begin a new segment with the next burst."""

@@ -341,7 +341,7 @@ class EdgeSocketSource:
         try:
             self._arrivals.sync_if_due(now)
         except StoreError as error:
-            self._watch_arrival_log(self._arrivals, error, now)
+            self._watch_arrival_log(self._arrivals.failing_since, error, now)
         with self._lock:
             service = self._service
             facts = Facts(
@@ -360,14 +360,11 @@ class EdgeSocketSource:
         codec = self._service.codec
         return self._decoder.replaced + (codec.replaced if isinstance(codec, RawCodec) else 0)
 
-    def _watch_arrival_log(self, arrivals: ArrivalJournal, error: StoreError, now: float) -> None:
+    def _watch_arrival_log(self, failing_since: float | None, error: StoreError, now: float) -> None:
         assert self._context is not None
-        if arrivals.failing_since is None:
-            self._context.report(f"the arrival log could not be synced: {error}")
-        elif now - arrivals.failing_since > self._context.give_up_s:
-            self._context.failed(
-                StoreError(f"the arrival log failed for {now - arrivals.failing_since:.0f} s: {error}")
-            )
+        failed_for_s = now - (failing_since or now)
+        if failed_for_s > self._context.give_up_s:
+            self._context.failed(StoreError(f"the arrival log has failed for {failed_for_s:.0f} s: {error}"))
 
     def status(self) -> dict[str, Any]:
         """See Source."""
