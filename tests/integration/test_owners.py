@@ -228,6 +228,15 @@ def test_take_over_with_the_same_port_waits_for_the_port(tmp_path: Path, state: 
                 assert wire.ask("__BATCH__:1:a") == "RECEIVED"
 
 
+def test_a_fenced_owner_ends_even_if_its_disk_never_comes_back(tmp_path: Path, state: Path) -> None:
+    first_conf, second_conf, *_ = _two_jobs(tmp_path, same_port=False)
+    with _start(first_conf, state, kill_at=("create.written:queue", 1), signal_at_point=None) as first:
+        assert first.wait_until_listening()
+        with _start(second_conf, state, "--take-over") as second:
+            assert second.wait_until_listening(), second.log_text()
+            assert first.wait(15) == ExitCode.TRY_LATER, first.log_text()
+
+
 def test_the_port_of_a_connected_job_is_kept_for_it(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "other").mkdir()

@@ -127,7 +127,7 @@ class Collector:
         self.received += n
 
     def poll(self) -> str:
-        """Ask what is confirmed; what was acknowledged stays acknowledged."""
+        """Ask what is confirmed; what was acknowledged stays acknowledged. Sends again what it is asked for."""
         reply = ""
         deadline = time.monotonic() + PATIENCE_S
         while not reply and time.monotonic() < deadline:
@@ -135,6 +135,9 @@ class Collector:
         if reply.startswith("ACK:"):
             assert int(reply[4:]) >= self.acked
             self.acked = int(reply[4:])
+        if reply == "RESEND":
+            for n in range(self.acked + 1, self.received + 1):
+                self._ask(f"__BATCH__:{n}:p{n}")
         return reply
 
     def close(self) -> None:
@@ -330,6 +333,31 @@ def test_a_read_only_file_system_ends_the_job_after_its_lease(tmp_path: Path, di
                 assert wait_for_ack(wire, top) == f"ACK:{top}"
             assert again.stop() == ExitCode.OK
     assert set(rows(tmp_path / "out")) == {f"p{n}" for n in range(1, top + 1)}
+
+
+def test_a_file_system_that_was_taken_away_confirms_nothing(tmp_path: Path, disk: Disk) -> None:
+    """An empty directory is in its place: files can be made there, but they are nobody's state."""
+    env = "checkpoint.interval = 1000\n checkpoint.failure.timeout = 4000\n job.retry.interval.seconds = 0"
+    conf, port, options = _job(tmp_path, disk, env=env)
+    with Job(conf, *options) as job, Collector(port) as collector:
+        assert job.wait_until_listening(), job.log_text()
+        collector.offer_until(10)
+        wait_until(lambda: collector.poll() == "ACK:10", PATIENCE_S, "a checkpoint")
+        collector.offer_until(20)
+        _mount("-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", disk.path)
+        try:
+            before = collector.acked
+            wait_until(lambda: "did not complete" in job.log_text(), PATIENCE_S, "a failed checkpoint")
+            if before < 20:  # the checkpoint was not quicker than the mount
+                assert collector.poll() == "PENDING"
+        finally:
+            _unmount(disk.path)
+        collector.offer_until(30)
+        # It goes on by itself, at the latest from the last checkpoint: then what came later is asked for again.
+        wait_until(lambda: collector.poll() == "ACK:30", PATIENCE_S, "confirming it all")
+        collector.close()
+        assert job.stop() == ExitCode.OK, job.log_text()
+    assert set(rows(tmp_path / "out")) == {f"p{n}" for n in range(1, 31)}
 
 
 def test_a_sink_without_room_holds_rows_back_until_the_queue_is_full(tmp_path: Path, disk: Disk) -> None:

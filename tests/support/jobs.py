@@ -72,7 +72,7 @@ class Job:
         conf: the job file.
         options: further arguments of `run`.
         kill_at: a fault point and which time, see `killable_run`.
-        signal_at_point: what the process does to itself there.
+        signal_at_point: what the process does to itself there; None: the thread hangs.
         log: where its standard error goes, if not beside the job file.
         stdout: where its standard output goes.
         env: further environment variables.
@@ -83,7 +83,7 @@ class Job:
         conf: Path,
         *options: str,
         kill_at: tuple[str, int] | None = None,
-        signal_at_point: signal.Signals = signal.SIGKILL,
+        signal_at_point: signal.Signals | None = signal.SIGKILL,
         log: Path | None = None,
         stdout: int = subprocess.DEVNULL,
         env: dict[str, str] | None = None,
@@ -91,7 +91,8 @@ class Job:
         command = [sys.executable, "-m", "edgesocket"]
         if kill_at is not None:
             point, nth = kill_at
-            command = [sys.executable, "-m", "tests.support.killable_run", signal_at_point.name, point, str(nth)]
+            name = "HANG" if signal_at_point is None else signal_at_point.name
+            command = [sys.executable, "-m", "tests.support.killable_run", name, point, str(nth)]
         self.log = log or conf.parent / f"{conf.stem}.log"
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as stream:

@@ -3,7 +3,8 @@
 POINT is a fault point of the store (`create.half-written`), of the arrival log (`arrivals.written`), or `before X` /
 `after X` where X is an effect of the checkpoint procedure (`PrepareSinks`); a point of the store may be narrowed by a
 part of the file's name (`create.synced:log/`). The process sends itself the signal (SIGKILL, or SIGSTOP to fall
-asleep) when the point is reached the NTH time. Everything else is the real command.
+asleep) when the point is reached the NTH time; with HANG in its place only the thread that got there sleeps, as on a
+disk that does not answer. Everything else is the real command.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -22,11 +24,13 @@ from edgesocket.sources import edge_socket
 from edgesocket.store.arrivals import ArrivalWriter
 from edgesocket.store.local import LocalStore
 
+HANG = "HANG"
+
 
 class KillAt:
-    """Signals the own process when a point is reached for the nth time."""
+    """Signals the own process when a point is reached for the nth time; without a signal the thread hangs."""
 
-    def __init__(self, number: signal.Signals, point: str, nth: int) -> None:
+    def __init__(self, number: signal.Signals | None, point: str, nth: int) -> None:
         self._number = number
         self._point, _, self._name = point.partition(":")
         self._left = nth
@@ -39,8 +43,12 @@ class KillAt:
             return
         with self._lock:
             self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), self._number)
+            if self._left:
+                return
+        if self._number is None:
+            time.sleep(3600)
+        else:
+            os.kill(os.getpid(), self._number)
 
 
 def install(fault: KillAt) -> None:
@@ -60,5 +68,6 @@ def install(fault: KillAt) -> None:
 
 
 if __name__ == "__main__":
-    install(KillAt(signal.Signals[sys.argv[1]], sys.argv[2], int(sys.argv[3])))
+    number = None if sys.argv[1] == HANG else signal.Signals[sys.argv[1]]
+    install(KillAt(number, sys.argv[2], int(sys.argv[3])))
     sys.exit(main(sys.argv[4:]))

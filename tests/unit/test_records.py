@@ -127,6 +127,13 @@ def test_a_block_of_payloads_has_no_buffer_to_leave() -> None:
     assert columnar([(1, b"a")]).buffer is not None
 
 
+def test_a_run_of_payloads_has_consecutive_ids() -> None:
+    block = RecordBlock.of_run(7, [b"a", b"", b"ccc"])
+
+    assert contents(block) == [(7, b"a"), (8, b""), (9, b"ccc")]
+    assert (block.ids, block.payload_bytes, block.compression) == (None, 4, Compression.NONE)
+
+
 def test_other_payloads_under_the_same_ids() -> None:
     block = columnar([(7, b"packed"), (3, b"")]).with_payloads([b"one", b"three"])
 

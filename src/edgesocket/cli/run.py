@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,9 @@ from edgesocket.store.ownership import Owner
 
 END_MARGIN_S = 5.0
 """What a graceful stop may take beyond replies and the last checkpoint, before the process ends all the same."""
+
+FENCED_GRACE_S = 3.0
+"""How long a process that does not own its job any more may take to end by itself."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -87,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         end_within_s,
         lambda: reporter(f"not stopped within {end_within_s:g} s; the last confirmed batch is {confirmed()}"),
     )
+    _end_when_fenced(runner)
     reporter(_greeting(spec, state_dir))
     gc.collect()
     gc.freeze()  # nothing made so far is garbage: the collector need not look at it again
@@ -136,3 +141,15 @@ def _stop_on_signals(runner: JobRunner, end_within_s: float, give_up: Callable[[
         os._exit(ExitCode.TRY_LATER)
 
     threading.Thread(target=wait, name="edgesocket-signals", daemon=True).start()
+
+
+def _end_when_fenced(runner: JobRunner) -> None:
+    """See that a process which lost its job ends, even if a disk or a sink never comes back to it."""
+
+    def watch() -> None:
+        while not runner.fenced:
+            time.sleep(1)
+        time.sleep(FENCED_GRACE_S)
+        os._exit(ExitCode.TRY_LATER)
+
+    threading.Thread(target=watch, name="edgesocket-fence", daemon=True).start()

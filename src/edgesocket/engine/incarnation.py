@@ -133,6 +133,11 @@ class Incarnation:
             source.wake()
             source.stop(REPLY_GRACE_S)
 
+    @property
+    def fenced(self) -> bool:
+        """Whether another process may own the job: this one is silent and about to end. Safe on any thread."""
+        return self._fenced or self._owner.is_overdue(self._now())
+
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""
         self._told_of_checkpoint = callback
@@ -313,6 +318,8 @@ class Incarnation:
         assert source is not None
         assert checkpoints is not None
         self._raise_failure()
+        if self._stop_requested:
+            return
         try:
             source.start()
         except ListenerError:
@@ -517,7 +524,7 @@ class Incarnation:
             self._report(f"no sign of life could be shown: {error}")
 
     def _still_owner(self) -> bool:
-        return not self._fenced and not self._owner.is_overdue(self._now())
+        return not self.fenced
 
     def _fail(self, error: BaseException) -> None:
         """End the incarnation with `error`. Safe on any thread; a fenced one falls silent at once."""
@@ -554,9 +561,9 @@ class Incarnation:
     def _release(self) -> None:
         self._set_state("fenced" if self._fenced else "ended")
         self._stop_keeper()
-        self._executor.shutdown(wait=not self._fenced, cancel_futures=True)
         if self._source is not None:
-            self._source.close(clean=False)
+            self._source.close(clean=False)  # first: nobody is to wait for an answer while the disk takes its time
+        self._executor.shutdown(wait=not self._fenced, cancel_futures=True)
         self._sinks.close()
         self._owner.close()
 

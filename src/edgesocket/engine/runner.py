@@ -61,6 +61,12 @@ class JobRunner:
         if incarnation is not None:
             incarnation.stop()
 
+    @property
+    def fenced(self) -> bool:
+        """Whether another process may own the job, so that this one has nothing left to do but end."""
+        incarnation = self._incarnation
+        return incarnation is not None and incarnation.fenced
+
     def run(self) -> bool:
         """Run until stopped.
 

@@ -411,8 +411,16 @@ class TestAppend:
         """Not a loop without end."""
         log = new_owner(MemoryStore())
         for procedure in (append(log, Commit(1, 0, 1, {})), append(Log(), a_settle()), claim(Log(), a_claim())):
-            with pytest.raises(StoreError, match="grows faster"):
+            with pytest.raises(StoreError, match=r"grows faster|does not show it"):
                 Blind().run(procedure)
+
+    def test_what_an_owner_makes_in_an_empty_directory_does_not_count(self):
+        """The file system below was taken away: a name can be made there, but our own claim is not beside it."""
+        log = new_owner(MemoryStore(), commits=2)
+        elsewhere = MemoryStore()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="does not show it"):
+                commit(elsewhere, log, 3)
 
     def test_another_entry_than_the_one_that_failed_is_appended_behind_it(self):
         store = MemoryStore()

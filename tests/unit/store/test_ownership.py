@@ -140,6 +140,33 @@ class TestWatch:
         assert not start(pid=101, take_over=True).has_lock
         assert time.slept == 0
 
+    def test_who_was_taken_over_while_it_lived_is_waited_for(self, start, time):
+        """It answers until it notices; at the latest it is overdue a lease after it could still beat."""
+        start(epoch=1)
+        successor = start(pid=101, epoch=2, take_over=True)
+        successor.wait_until_alone()
+        assert 3.0 <= time.slept < 3.2
+
+    def test_who_was_taken_over_is_not_waited_for_once_it_is_gone(self, start, time):
+        holder = start(epoch=1)
+        successor = start(pid=101, epoch=2, take_over=True)
+        time.every_second.append(lambda: die(holder))
+        successor.wait_until_alone()
+        assert time.slept < 1.2
+
+    def test_the_lock_says_nothing_of_an_owner_elsewhere(self, start, time):
+        """Locks of another host may not be seen here."""
+        die(start(host=ELSEWHERE, epoch=1))
+        successor = start(pid=101, epoch=2, take_over=True)
+        assert successor.has_lock
+        successor.wait_until_alone()
+        assert time.slept >= 3.0
+
+    def test_who_was_not_taken_over_is_not_waited_for(self, start, time):
+        die(start(epoch=1))
+        start(pid=101, epoch=2).wait_until_alone()
+        assert time.slept == 0
+
     def test_who_took_over_without_the_lock_is_not_mistaken_for_dead(self, start, time):
         """The stopped holder dies: its lock is free, but the beat came from somebody who never had it."""
         holder = start(epoch=1)

@@ -1,0 +1,130 @@
+"""Writing with patience: what a failing sink does not take is offered to it again, until somebody says stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgesocket.components.sink import CommitRole, Manifest, SinkContext
+from edgesocket.engine import sink_group
+from edgesocket.engine.plan import JobPlan, SinkPlan
+from edgesocket.engine.sink_group import SinkGroup
+from edgesocket.errors import BadRecordError, ComponentError
+from edgesocket.records import RecordBlock
+
+BLOCK = RecordBlock.of_payloads([1], [b"a"])
+
+
+class FlakySink:
+    """Raises what is in `errors`, one a write; takes the block when there is nothing left."""
+
+    commit_role = CommitRole.NONE
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.taken: list[RecordBlock] = []
+
+    def open(self, context: SinkContext) -> None: ...
+
+    def write(self, block: RecordBlock) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.taken.append(block)
+
+    def prepare(self, checkpoint: int) -> Manifest:
+        return {}
+
+    def commit(self, checkpoint: int, manifest: Manifest) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Clock:
+    """Moves only when somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(sink_group.time, "sleep", self.sleep)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def _group(clock: Clock, *sinks: FlakySink, give_up_s: float = 600.0) -> tuple[SinkGroup, list[str]]:
+    reports: list[str] = []
+    plans = tuple(SinkPlan(f"sink-{n}", lambda sink=sink: sink) for n, sink in enumerate(sinks))  # type: ignore[misc]
+    unused: Any = None
+    plan = JobPlan("job", Path(), "source", unused, plans, give_up_s=give_up_s)
+    group = SinkGroup(plan, reports.append, clock)
+    group.make()
+    return group, reports
+
+
+def _always() -> bool:
+    return True
+
+
+def test_a_write_that_fails_is_repeated_until_it_succeeds(clock: Clock) -> None:
+    good, flaky = FlakySink(), FlakySink(*[ComponentError("disk full")] * 5)
+    group, reports = _group(clock, good, flaky)
+
+    group.write(BLOCK, _always)
+
+    assert good.taken == flaky.taken == [BLOCK], "once each"
+    assert clock.now == pytest.approx(1005, abs=0.5)
+    assert group.failing_since is None
+    assert len(reports) == 2, "when it begins, and when it ends"
+    assert "disk full" in reports[0]
+    assert "sink-1" in reports[0]
+
+
+def test_what_no_retry_can_heal_is_raised_at_once(clock: Clock) -> None:
+    for error in (
+        ComponentError("gone", retryable=False),
+        ComponentError("unsure", reopen=True),
+        BadRecordError(1, "bad"),
+    ):
+        group, _ = _group(clock, FlakySink(error))
+        with pytest.raises(type(error)):
+            group.write(BLOCK, _always)
+        assert clock.now == 1000
+
+
+def test_it_gives_up_after_a_while(clock: Clock) -> None:
+    group, _ = _group(clock, FlakySink(*[ComponentError("disk full")] * 100), give_up_s=10)
+    with pytest.raises(ComponentError, match="disk full"):
+        group.write(BLOCK, _always)
+    assert clock.now == pytest.approx(1010, abs=1.1)
+
+
+def test_it_stops_when_it_is_told(clock: Clock) -> None:
+    looks: list[float] = []
+
+    def meanwhile() -> bool:
+        looks.append(clock.now)
+        return len(looks) < 30
+
+    group, _ = _group(clock, FlakySink(*[ComponentError("disk full")] * 100))
+    with pytest.raises(ComponentError):
+        group.write(BLOCK, meanwhile)
+    assert len(looks) == 30
+    assert looks[-1] - looks[0] < 2, "it looks many times a second"
+
+
+def test_what_meanwhile_raises_ends_it(clock: Clock) -> None:
+    def meanwhile() -> bool:
+        raise KeyError
+
+    group, _ = _group(clock, FlakySink(ComponentError("disk full")))
+    with pytest.raises(KeyError):
+        group.write(BLOCK, meanwhile)
