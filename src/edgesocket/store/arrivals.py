@@ -99,7 +99,10 @@ class ArrivalWriter:
         if not burst:
             return
         with self._lock:
-            if sum(segment.size - segment.synced for segment in self._open) > UNSYNCED_LIMIT_BYTES:
+            unsynced = 0
+            for segment in self._open:
+                unsynced += segment.size - segment.synced
+            if unsynced > UNSYNCED_LIMIT_BYTES:
                 raise StoreError(f"{self._directory}: syncs have failed for too long to take more")
             segment = self._current or self._start_segment(first_sequence_of(burst))
             try:

@@ -48,6 +48,8 @@ def make_directory(directory: Path) -> None:
 
 def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write every byte of `data`; the kernel may take it in pieces. Raises OSError with a part written."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    written = os.write(fd, data)
+    if written < len(data):
+        view = memoryview(data)[written:]
+        while view:
+            view = view[os.write(fd, view) :]
