@@ -17,6 +17,8 @@ import pytest
 from edgesocket.errors import ExitCode
 from tests.support.jobs import Job, Wire, free_port, rows, wait_for_ack, wait_until, write_job
 
+pytestmark = pytest.mark.slow
+
 LEASE = "lease_ms = 2000\n job.name = shared"
 NO_RETRY = "max_retries = 1\n reconnect_interval_ms = 100"
 

@@ -9,6 +9,7 @@ import pytest
 
 from edgesocket.checkpoint.commit_log import append, read_log
 from edgesocket.checkpoint.entries import Accept, Settle
+from edgesocket.components.source import OperatorSettlement
 from edgesocket.errors import ConfigError, DamagedStateError
 from edgesocket.store.local import LocalStore
 from edgesocket.testing.sinks import DecidingListSink, ListStorage
@@ -220,6 +221,73 @@ def test_an_incarnation_that_dies_before_its_restore_is_done_does_not_hide_an_un
     rig.start()
 
     assert rig.source._service.ledger.unclean_floor == 1
+
+
+def _lose_the_host(rig: Rig) -> None:
+    """The host goes down, and the newest burst had not reached the disk."""
+    for segment in rig.files("arrivals/"):
+        segment.write_bytes(segment.read_bytes()[:-8])
+    rig.crash(boot=f"{rig.boot}+")
+
+
+def test_an_unclean_end_is_remembered_over_an_incarnation_that_received_nothing(rig: Rig) -> None:
+    rig.start()
+    rig.offer(1)
+    rig.pump()
+    rig.checkpoint()
+    rig.offer(2)
+    _lose_the_host(rig)
+    rig.start()
+    rig.crash()
+
+    rig.start()
+    rig.offer(3)
+    rig.pump()
+    rig.checkpoint()
+
+    assert rig.poll(2) == "RESEND", "received before the power cut, and nobody knows"
+    assert rig.poll(3) == "PENDING"
+
+
+def test_an_unclean_end_that_the_operator_ended_stays_ended(rig: Rig) -> None:
+    rig.start()
+    rig.offer(1)
+    rig.pump()
+    rig.checkpoint()
+    rig.crash(boot="boot-2")
+    rig.start()
+    assert rig.source._service.ledger.unclean_floor == 1
+    _settle(rig)
+    rig.source.settle(OperatorSettlement(log_index=99, ranges=(), ends_unclean=True))
+    rig.offer(2)
+    rig.pump()
+    rig.checkpoint()
+    rig.offer(3)
+    rig.crash()
+
+    rig.start()
+
+    assert rig.source._service.ledger.unclean_floor is None
+
+
+def test_a_damaged_arrival_log_counts_as_an_unclean_end(rig: Rig) -> None:
+    rig.start()
+    rig.offer(1)
+    rig.pump()
+    rig.checkpoint()
+    rig.offer(2)
+    rig.offer(4)
+    segment = rig.files("arrivals/")[-1]
+    data = bytearray(segment.read_bytes())
+    data[-40] ^= 1
+    data[-2] ^= 1
+    segment.write_bytes(bytes(data))
+    rig.crash()
+
+    rig.start()
+
+    assert rig.poll(2) == "RESEND"
+    assert any("damaged" in report for report in rig.reports)
 
 
 def test_an_operator_ends_an_unclean_end(rig: Rig) -> None:

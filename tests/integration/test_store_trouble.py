@@ -43,7 +43,10 @@ def _unmount(target: Path) -> None:
     subprocess.run(["umount", "--lazy", str(target)], capture_output=True, check=False)
 
 
-pytestmark = pytest.mark.skipif(not _can_mount(), reason="small file systems are mounted, which takes root on Linux")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not _can_mount(), reason="small file systems are mounted, which takes root on Linux"),
+]
 
 
 class Disk:

@@ -389,10 +389,9 @@ class IngressMachine(RuleBasedStateMachine):
         if self.model.rule == "skip":
             self._drop_what_nobody_knows()
         # A second record that the operator settled does not make its id less confirmed, and no refusal does.
-        confirmed = {
-            key for key, word in self.owed.items() if word == "refused" and self.model.of(key[0]) == "confirmed"
-        }
-        self.owed = {key: word for key, word in self.owed.items() if key not in confirmed}
+        for id_, payload in [key for key, word in self.owed.items() if word == "refused"]:
+            if self.model.of(id_) == "confirmed":
+                del self.owed[id_, payload]
         self.logged = self.incarnation_start = len(log)
 
     # ---- what holds after every step

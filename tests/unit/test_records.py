@@ -97,6 +97,9 @@ def test_a_columnar_part_copies_nothing_and_keeps_the_whole_buffer_alive() -> No
 
     assert part.columns()[0] is block.columns()[0]
     assert part.pinned_bytes == len(b"__BATCH__:1:abc\n__BATCH__:2:def\n")
+    assert part.span_bytes == 3
+    assert block.span_bytes == len(b"abc\n__BATCH__:2:def")
+    assert separate([(1, b"abc"), (2, b"def")]).span_bytes == 6
 
 
 @given(RECORDS, st.data())

@@ -26,6 +26,7 @@ class Recovered:
 
     Attributes:
         number: N, the newest completed checkpoint; 0 where none ever completed.
+        epoch: of the incarnation that took it, 0 for none.
         record: record N: `source`, `sinks` (manifests by sink id), `log_index`; None for number 0.
         blob_source: source state of the checkpoint whose blobs could be read; None without any.
         blobs: their bytes, by kind.
@@ -35,6 +36,7 @@ class Recovered:
     """
 
     number: int = 0
+    epoch: int = 0
     record: dict[str, Any] | None = None
     blob_source: dict[str, Any] | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -89,9 +91,9 @@ def previous_end_is_known(log: Log, host: str, boot: str) -> bool:
     return (started.host, started.boot) == (host, boot) or started.arrival_sync_ms == 0
 
 
-def unclean_floors(log: Log) -> dict[int, int | None]:
-    """K as each incarnation that the log still knows started with it, by epoch."""
-    return {started.epoch: started.k for _, started in log.all(Started)}
+def unclean_floors(log: Log, after: int) -> dict[int, int | None]:
+    """K as each incarnation newer than epoch `after` started with it, by epoch; the record of `after` has its own."""
+    return {started.epoch: started.k for _, started in log.all(Started) if started.epoch > after}
 
 
 def settlements_after(log: Log, log_index: int) -> list[tuple[int, Settle]]:
@@ -122,7 +124,7 @@ def recover(log: Log, epoch: int, *, has_deciding_sink: bool) -> Procedure[Recov
     if base is None:
         return Recovered(next_number=next_number, notes=tuple(notes))
     source, blobs = yield from _read_blobs(log, base, names, notes)
-    return Recovered(base.n, base.record, source, blobs, next_number, rolled_back, tuple(notes))
+    return Recovered(base.n, base.epoch, base.record, source, blobs, next_number, rolled_back, tuple(notes))
 
 
 def _base(log: Log, names: list[str]) -> Procedure[tuple[Commit | None, bool]]:

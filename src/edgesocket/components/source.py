@@ -66,7 +66,7 @@ class RestoredSource:
         blob_state: state of the record whose blob could be read: N's own, or that of an older M; None without any.
         blobs: the bytes of those blobs, by kind; a kind is missing where no valid blob was found.
         rolled_back: the operator went back to an older checkpoint: what was accepted after it is unknown.
-        unclean_floors: K as each incarnation started with it, by epoch.
+        unclean_floors: K as each incarnation after that of record N started with it, by epoch.
         previous_end_known: whether the arrival log of the incarnation before is complete.
         settlements: operator entries newer than record N.
     """

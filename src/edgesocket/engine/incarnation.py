@@ -308,7 +308,7 @@ class Incarnation:
             blob_state=recovered.blob_source,
             blobs=recovered.blobs,
             rolled_back=recovered.rolled_back,
-            unclean_floors=unclean_floors(self._log),
+            unclean_floors=unclean_floors(self._log, after=recovered.epoch),
             previous_end_known=self._previous_end_known,
             settlements=tuple(_settlement(index, entry) for index, entry in settlements_after(self._log, log_index)),
         )

@@ -34,7 +34,7 @@ from edgesocket.sources.arrival_journal import ArrivalJournal
 from edgesocket.sources.decoding import RecordDecoder, codec_of
 from edgesocket.sources.notices import Facts, Notices
 from edgesocket.sources.restore import encode_cut, restore_service
-from edgesocket.store.arrivals import ArrivalWriter, read_segments
+from edgesocket.store.arrivals import ArrivalWriter, make_durable, read_segments
 
 POLL_RECORDS = 65_536
 """Most records one poll hands to the sinks: what is in their hands is bounded like the queue."""
@@ -102,6 +102,7 @@ class EdgeSocketSource:
         """See Source."""
         self._context = context
         directory = context.state_dir / "arrivals"
+        make_durable(directory)
         last_sequence = restore_service(self._service, restored, read_segments(directory), context.report)
         sync_ms = self._options.arrival_sync_ms
         self._arrivals = ArrivalJournal(

@@ -167,25 +167,33 @@ def _replay(
     unclean_floors: dict[int, int | None],
     report: Callable[[str], None],
 ) -> int:
-    """Take over every event above `position`. Returns the highest sequence number seen."""
+    """Take over every event above `position`, and how each incarnation since then found the one before it.
+
+    An incarnation that wrote no segment counts too: what it knew of the end before it is only in its `Started`.
+
+    Returns:
+        The highest sequence number seen.
+    """
     last = position
-    epoch = 0
+    incarnations = sorted(unclean_floors.items())
     for segment in segments:
-        if segment.damage:
-            report(f"{segment.name}: {segment.damage}; what it said after that is not known")
-        if segment.epoch != epoch:
-            epoch = segment.epoch
-            _enter_epoch(service, unclean_floors.get(epoch))
+        while incarnations and incarnations[0][0] <= segment.epoch:
+            _enter_epoch(service, incarnations.pop(0)[1])
         for event in segment.events:
             if event.sequence > position:
                 service.replay(NoteKind(event.kind), event.lo, event.hi, event.log_index)
             last = max(last, event.sequence)
+        if segment.damage:
+            report(f"{segment.name}: {segment.damage}; what it said after that is not known")
+            service.ledger.ended_unclean()
+    for _, k in incarnations:
+        _enter_epoch(service, k)
     return last
 
 
 def _enter_epoch(service: IngressService, k: int | None) -> None:
-    """The next events are of an incarnation that started with this K: its unclean predecessor is replayed too."""
+    """The next events are of an incarnation that started with this K."""
     ledger = service.ledger
     if k is not None and k != ledger.unclean_floor:
         ledger.ended_unclean()
-        ledger.unclean_floor = k
+    ledger.unclean_floor = k

@@ -298,6 +298,30 @@ class _OpenSegment:
         self.suspect = False
 
 
+def make_durable(directory: Path) -> None:
+    """Sync every segment that is there, and the directory.
+
+    What a killed process had written may be with the kernel only. An incarnation that builds on it must make it durable
+    before it writes anything of its own: after a power cut its own notes could be there, and those before them not.
+
+    Raises:
+        StoreError: the file system failed.
+    """
+    try:
+        for key in _segment_keys(directory):
+            descriptor = os.open(directory / _segment_name(*key), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                sync_file(descriptor)
+            finally:
+                os.close(descriptor)
+        if directory.exists():
+            sync_directory(directory)
+    except (IsADirectoryError, PermissionError):
+        return  # it cannot be read either, and counts as damaged
+    except OSError as error:
+        raise _store_error(directory, "cannot be synced", error) from error
+
+
 def read_segments(directory: Path) -> list[Segment]:
     """Every segment in `directory`, in order of epochs and numbers; none where there is no directory.
 

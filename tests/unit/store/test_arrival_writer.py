@@ -474,3 +474,21 @@ def test_kill_9_loses_only_the_burst_that_was_being_written(directory, point, su
     assert [event.lo for event in found.events] == list(range(1, survive + 1))
     assert found.torn == (point == "arrivals.half-written")
     assert found.damage == ""
+
+
+def test_make_durable_syncs_every_segment_and_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for epoch in (1, 2):
+        writer = ArrivalWriter(tmp_path, epoch, epoch * 10, 1000)
+        writer.append(writer.bursts.accepted(epoch, epoch))
+        writer.close(clean=False)
+    synced: list[str] = []
+    monkeypatch.setattr(arrivals, "sync_file", lambda fd: synced.append(f"{os.fstat(fd).st_ino}"))
+    monkeypatch.setattr(arrivals, "sync_directory", lambda directory: synced.append(directory.name))
+
+    arrivals.make_durable(tmp_path)
+
+    assert synced == [*(f"{path.stat().st_ino}" for path in sorted(tmp_path.glob("*.log"))), tmp_path.name]
+
+
+def test_make_durable_of_a_directory_that_is_not_there_is_nothing_to_do(tmp_path: Path) -> None:
+    arrivals.make_durable(tmp_path / "none")
