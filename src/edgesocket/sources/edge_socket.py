@@ -45,6 +45,9 @@ POLL_BYTES = 16 * 1024 * 1024
 REPLY_JOIN_S = 2.0
 """How long a source that closes waits for its receiver thread to end."""
 
+EVENTS_A_LOCK = 4096
+"""How many events are answered under one hold of the lock: a chunk may hold a million odd lines, and the pump waits."""
+
 LINGER_S = 0.001
 """How long the pump lets a short queue grow before it takes it: one wake-up for many records."""
 
@@ -207,29 +210,37 @@ class EdgeSocketSource:
         if arrivals.failing_since is not None and any(isinstance(event, RecordBlock | Batch) for event in events):
             arrivals.catch_up()
         deadline = 0.0
+        for start in range(0, len(events), EVENTS_A_LOCK):
+            with self._lock:
+                for event in events[start : start + EVENTS_A_LOCK]:
+                    deadline = self._admit(event, replies, deadline)
         with self._lock:
-            for event in events:
-                if isinstance(event, RecordBlock):
-                    rest = service.offer_block(event, replies)
-                    while rest is not None:
-                        deadline = self._wait_for_room(deadline)
-                        if deadline < 0:
-                            service.hold_block(rest, replies)
-                            break
-                        rest = service.offer_block(rest, replies)
-                elif isinstance(event, Batch):
-                    while not service.offer_batch(event, replies):
-                        deadline = self._wait_for_room(deadline)
-                        if deadline < 0:
-                            service.hold_batch(event, replies)
-                            break
-                elif isinstance(event, Commit | Invalid):
-                    service.answer(event, replies)
             burst = service.take_burst()
             if self._pump_waits and service.queue.records:
                 self._records.notify()
         if burst is not None:
             arrivals.write(burst)
+
+    def _admit(self, event: ServerEvent, replies: ReplyQueue, deadline: float) -> float:
+        """Answer one event; waits for room if the burst has not waited yet. Returns what is left of that wait."""
+        service = self._service
+        if isinstance(event, RecordBlock):
+            rest = service.offer_block(event, replies)
+            while rest is not None:
+                deadline = self._wait_for_room(deadline)
+                if deadline < 0:
+                    service.hold_block(rest, replies)
+                    break
+                rest = service.offer_block(rest, replies)
+        elif isinstance(event, Batch):
+            while not service.offer_batch(event, replies):
+                deadline = self._wait_for_room(deadline)
+                if deadline < 0:
+                    service.hold_batch(event, replies)
+                    break
+        elif isinstance(event, Commit | Invalid):
+            service.answer(event, replies)
+        return deadline
 
     def _wait_for_room(self, deadline: float) -> float:
         """Wait until the pump took something.
