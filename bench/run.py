@@ -40,6 +40,7 @@ generator drives what EdgeSocket is compared with:
   no server that answers every line gets past it.
 - **line server, list a chunk**: a plain Python server that splits each chunk into lines and takes them one by one,
   without queue, ledger, checkpoint or limits.
+- **line server, file lines**: the textbook server, `for line in connection.makefile("rb")`, one write a reply.
 
 A row is the median of the rounds. *Spread* is (highest - lowest) / median of its records/s; *disturbed* windows are
 those in which other programs used more than 8 % of a CPU. *Generator busy* far below 100 % means that the server was
