@@ -119,6 +119,7 @@ def test_every_target_is_judged_by_the_cells_it_speaks_of() -> None:
             [
                 make_series("blind", [make_run(1000)]),
                 make_series("list", [make_run(50)]),
+                make_series("stream", [make_run(20)]),
                 make_series("product", [make_run(600)], 1024),
                 make_series("product", [make_run(300)], 65536),
             ],
@@ -129,8 +130,8 @@ def test_every_target_is_judged_by_the_cells_it_speaks_of() -> None:
         ),
     ]
     verdicts = judge(cells)
-    assert [verdict.word for verdict in verdicts] == ["MISS", "MISS", "not measured", "PASS", "not measured"]
-    assert [verdict.measured for verdict in verdicts] == [0.3, 6.0, None, 1.2, None]
+    assert [verdict.word for verdict in verdicts] == ["MISS", "PASS", "MISS", "not measured", "PASS", "not measured"]
+    assert [verdict.measured for verdict in verdicts] == [0.3, 15.0, 6.0, None, 1.2, None]
     assert verdicts[0].where == "full pipelining, 256 B, queue 65,536"
 
 
