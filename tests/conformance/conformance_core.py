@@ -17,7 +17,8 @@ from edgesocket.components.source import RestoredSource, SourceCut
 from edgesocket.compression import Compression
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.ingress.admission import Admitted, PacketCodec, RawCodec
-from edgesocket.ingress.ledger import GapRule, Ledger
+from edgesocket.ingress.batch_states import GapRule
+from edgesocket.ingress.ledger import Ledger
 from edgesocket.ingress.record_queue import RecordQueue
 from edgesocket.ingress.service import AdmissionRules, IngressService
 from edgesocket.packet.codec import PacketDecoder

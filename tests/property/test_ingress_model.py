@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from edgesocket.errors import DecryptError
 from edgesocket.ingress.admission import Admitted, RawCodec
+from edgesocket.ingress.batch_states import GapRule
 from edgesocket.ingress.fingerprints import FingerprintMemory
-from edgesocket.ingress.ledger import GapRule, Ledger, LedgerImage
+from edgesocket.ingress.ledger import Ledger, LedgerImage
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, Burst, IngressService, Note, NoteKind, RepeatedId
 from edgesocket.ingress.snapshot import decode_blocks, encode_blocks

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from edgesocket.ingress.admission import Admitted, PayloadCodec, RawCodec
-from edgesocket.ingress.ledger import GapRule, Ledger, LedgerImage
+from edgesocket.ingress.batch_states import GapRule
+from edgesocket.ingress.ledger import Ledger, LedgerImage
 from edgesocket.ingress.record_queue import DEFAULT_QUEUE_MAX_BYTES, RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, Burst, IngressCut, IngressService
 from edgesocket.ingress.snapshot import decode_blocks, encode_blocks

@@ -31,8 +31,9 @@ from typing import NamedTuple, Protocol
 
 from edgesocket.errors import DecodeError, DecryptError
 from edgesocket.ingress.admission import Admitted, IvMemory, PayloadCodec
+from edgesocket.ingress.batch_states import BatchState
 from edgesocket.ingress.fingerprints import FingerprintImage, FingerprintMemory
-from edgesocket.ingress.ledger import BatchState, Ledger, LedgerImage
+from edgesocket.ingress.ledger import Ledger, LedgerImage
 from edgesocket.ingress.record_queue import QueueImage, RecordQueue
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.replies import DECODE_FAILED, DECRYPT_FAILED, RECEIVED, RETRY, Reply, ReplyKind, queue_full

@@ -20,7 +20,8 @@ from edgesocket.components.source import OperatorSettlement, RestoredSource, Sou
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import FencedError, StoreError
 from edgesocket.ingress.admission import RawCodec
-from edgesocket.ingress.ledger import GapRule, Ledger
+from edgesocket.ingress.batch_states import GapRule
+from edgesocket.ingress.ledger import Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, IngressService, RepeatedId
 from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed

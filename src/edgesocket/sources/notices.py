@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgesocket.ingress.ledger import BatchState
+from edgesocket.ingress.batch_states import BatchState
 
 NAMED_AFTER_S = 30.0
 """An id that holds the watermark this long is named, with what to do."""

@@ -8,7 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from edgesocket.ingress import ledger as ledger_module
-from edgesocket.ingress.ledger import BatchState, GapRule, Ledger, LedgerImage
+from edgesocket.ingress.batch_states import BatchState, GapRule
+from edgesocket.ingress.ledger import Ledger, LedgerImage
 from edgesocket.protocol.replies import PENDING, RESEND, RETRY, ack
 from tests.support.ingress_kit import Ingress
 

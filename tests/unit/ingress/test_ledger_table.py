@@ -11,7 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from edgesocket.errors import LocalProtocolError
-from edgesocket.ingress.ledger import TRANSITIONS, BatchEvent, BatchState, Ledger, LedgerImage
+from edgesocket.ingress.batch_states import TRANSITIONS, BatchEvent, BatchState
+from edgesocket.ingress.ledger import Ledger, LedgerImage
 
 ID = 50
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edgesocket.ingress import ledger as ledger_module
-from edgesocket.ingress.ledger import BatchState, GapRule, Ledger
+from edgesocket.ingress.batch_states import BatchState, GapRule
+from edgesocket.ingress.ledger import Ledger
 from edgesocket.protocol.replies import PENDING, RESEND, RETRY, ack
 
 

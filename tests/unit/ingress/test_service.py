@@ -13,8 +13,8 @@ from edgesocket.errors import LocalProtocolError
 from edgesocket.ids import IdRanges
 from edgesocket.ingress import ledger as ledger_module
 from edgesocket.ingress.admission import Admitted, PacketCodec, RawCodec
+from edgesocket.ingress.batch_states import BatchState, GapRule
 from edgesocket.ingress.fingerprints import FINGERPRINT_RECORDS, FingerprintMemory
-from edgesocket.ingress.ledger import BatchState, GapRule
 from edgesocket.ingress.service import AdmissionRules, Burst, Note, NoteKind, RepeatedId
 from edgesocket.packet.codec import PacketDecoder, PacketEncoder
 from tests.support.ingress_kit import CountingCodec, Ingress, Replies, block_of, run_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgesocket.ingress.ledger import BatchState
+from edgesocket.ingress.batch_states import BatchState
 from edgesocket.sources.notices import NAMED_AFTER_S, NAMED_AGAIN_AFTER_S, Facts, Notices
 
 QUIET = Facts(holder=None, repeated=0, last_repeated_id=0, replaced=0, reused_ivs=0, overloaded=False)
