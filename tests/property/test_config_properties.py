@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
-from fractions import Fraction
-from math import ceil
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgesocket.config.document import Surroundings, read_document
-from edgesocket.config.edge_socket import high_water_mark
 from edgesocket.config.job import load_job
 from edgesocket.config.nodes import Report, to_python
 from edgesocket.config.units import parse_duration
@@ -141,12 +137,6 @@ def test_a_secret_with_anything_around_it_never_reaches_a_message(
     ends_value = '"\n,{}[]#=:$+/\\' if quote else '"\n,{}[]#/'
     if not any(char in before + after for char in ends_value):
         assert SECRET not in notes
-
-
-@settings(deadline=None)
-@given(st.integers(1, 10**9), st.decimals(Decimal("1e-18"), 1, places=18))
-def test_the_high_water_mark_is_the_exact_ceiling(capacity: int, ratio: Decimal) -> None:
-    assert high_water_mark(capacity, ratio) == min(max(ceil(capacity * Fraction(ratio)), 1), capacity)
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ with another boot id. `rig.start()` is the next incarnation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.engine.incarnation import Incarnation
 from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.protocol.commands import Batch, Commit
-from edgesocket.protocol.replies import Reply
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.local import LocalStore
@@ -161,11 +160,3 @@ class Rig:
     def files(self, part: str) -> list[Path]:
         """Files of the state directory whose path holds `part`, sorted by name."""
         return sorted(path for path in self.directory.rglob("*") if path.is_file() and part in str(path))
-
-
-def reply(value: Reply) -> str:
-    """A reply as the rig returns it."""
-    return str(value)
-
-
-__all__ = ["NoOwnership", "Rig", "replace", "reply"]

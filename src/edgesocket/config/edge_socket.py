@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from typing import Any, Literal
 
 from edgesocket.config.convert import Refused, shorten
@@ -332,22 +332,6 @@ class EdgeSocketOptions:
     def of(cls, **given: Any) -> EdgeSocketOptions:
         """Options with the table's default for everything not given. For tests and embedding; checks nothing."""
         return cls(**{**EDGE_SOCKET.defaults(), **given})
-
-    @property
-    def high_water_mark(self) -> int:
-        """Records in the queue at which QUEUE_FULL is answered."""
-        return high_water_mark(self.local_queue_capacity, self.queue_backpressure_watermark_ratio)
-
-
-def high_water_mark(capacity: int, ratio: Decimal) -> int:
-    """ceil(capacity x ratio) in exact decimal arithmetic, at least 1, at most the capacity.
-
-    >>> high_water_mark(100, Decimal("0.07"))
-    7
-    """
-    exact = Context(prec=len(ratio.as_tuple().digits) + len(str(capacity)) + 1)
-    mark = exact.multiply(Decimal(capacity), ratio).to_integral_value(ROUND_CEILING)
-    return min(max(int(mark), 1), capacity)
 
 
 def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:

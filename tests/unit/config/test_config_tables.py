@@ -10,7 +10,7 @@ import pytest
 from config_helpers import KEY, edge_socket, fixes, job, problems
 
 from edgesocket.components.registry import sinks as sink_registry
-from edgesocket.config.edge_socket import EDGE_SOCKET, EdgeSocketOptions, high_water_mark
+from edgesocket.config.edge_socket import EDGE_SOCKET, EdgeSocketOptions
 from edgesocket.config.env import ENV, EnvSpec
 from edgesocket.config.options import Kind, Option, OptionTable
 from edgesocket.config.sinks import COMMON, SINKS
@@ -222,7 +222,6 @@ class TestEdgeSocketChecks:
         options = self.good("queue_backpressure_watermark_ratio = 0.07\nlocal_queue_capacity = 100")
 
         assert options.queue_backpressure_watermark_ratio == Decimal("0.07")
-        assert options.high_water_mark == 7
 
     @pytest.mark.parametrize(
         ("line", "problem"),
@@ -305,22 +304,3 @@ class TestEdgeSocketChecks:
     def test_names_of_early_versions_get_a_hint(self) -> None:
         assert fixes(edge_socket("port = 1\nauth_token = x")) == ["did you mean token?"]
         assert fixes(edge_socket("port = 1\ntoken = t\naes_secret_key_base64 = x")) == ["did you mean secret_key?"]
-
-
-class TestHighWaterMark:
-    @pytest.mark.parametrize(
-        ("capacity", "ratio", "mark"),
-        [
-            (100, "0.07", 7),
-            (100, "0.55", 55),
-            (3, "0.67", 3),
-            (1, "0.9", 1),
-            (1, "1e-18", 1),
-            (1024, "0.9", 922),
-            (10, "1.0", 10),
-            (2147483647, "0.999999999999999999", 2147483647),
-            (2147483647, "1", 2147483647),
-        ],
-    )
-    def test_ceil_in_exact_decimal_arithmetic(self, capacity: int, ratio: str, mark: int) -> None:
-        assert high_water_mark(capacity, Decimal(ratio)) == mark

@@ -39,6 +39,11 @@ def ids_of(queue: RecordQueue) -> list[int]:
         (1000, "0.0011", 2),
         (10**9, "0.123456789", 123456789),
         (3, "1e-1", 1),
+        (1, "1e-18", 1),
+        (10, "1.0", 10),
+        (1024, "0.9", 922),
+        (2147483647, "0.999999999999999999", 2147483647),
+        (2147483647, "1", 2147483647),
     ],
 )
 def test_the_high_water_mark_is_exact_decimal_arithmetic(capacity: int, ratio: str, mark: int) -> None:
