@@ -19,7 +19,7 @@ from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.ingress.admission import Admitted, PacketCodec, RawCodec
 from edgesocket.ingress.batch_states import GapRule
 from edgesocket.ingress.ledger import Ledger
-from edgesocket.ingress.record_queue import RecordQueue
+from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
 from edgesocket.ingress.service import AdmissionRules, IngressService
 from edgesocket.packet.codec import PacketDecoder
 from edgesocket.packet.compression import inflate
@@ -226,10 +226,11 @@ class CorePlayer:
         decoder = PacketDecoder(
             options.secret_key, options.require_encryption, options.max_record_bytes, check_utf8=not replace
         )
+        mark = high_water_mark(options.local_queue_capacity, str(options.queue_backpressure_watermark_ratio))
         self._service = IngressService(
             AdmissionRules(options.queue_full_retry_after_ms, options.deduplicate),
             Ledger(GapRule(options.batch_id_gaps)),
-            RecordQueue(options.local_queue_capacity, options.high_water_mark, options.local_queue_max_bytes),
+            RecordQueue(options.local_queue_capacity, mark, options.local_queue_max_bytes),
             RawCodec(replace_invalid=replace) if raw else PacketCodec(decoder),
             raw_blocks=raw,
         )
