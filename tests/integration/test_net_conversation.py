@@ -240,12 +240,13 @@ def test_a_half_open_collector_is_noticed(tmp_path: Path, network: Network, busy
     gate = Gate()
     options = {"keepalive_idle_s": 1, "keepalive_interval_s": 1, "keepalive_probes": 1, "user_timeout_ms": 2000}
     it = Running(tmp_path, **options)
+    closing = contextlib.ExitStack()
     with network.inside(0):
         it.server.start()
         # The receiver thread was made in here, so it stays at this end.
     try:
         with network.inside(1):
-            sock = socket.create_connection(("10.99.0.1", it.port))
+            sock = closing.enter_context(socket.create_connection(("10.99.0.1", it.port)))
         sock.sendall(AUTH)
         assert sock.recv(100) == b"ACK\n"
         if busy:
@@ -259,9 +260,9 @@ def test_a_half_open_collector_is_noticed(tmp_path: Path, network: Network, busy
 
         assert it.told(CollectorDisconnected)[0].reason is DisconnectReason.NO_SIGN_OF_LIFE
         assert time.monotonic() - started < 6
-        assert it.state() == "listening"
-        sock.close()
+        wait_for(lambda: it.state() == "listening")
     finally:
+        closing.close()
         it.server.abort()
         assert it.server.join(10)
 

@@ -165,7 +165,11 @@ class Wire:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self.socket.makefile("rb")
-        self.authenticated = self.ask(f"__AUTH__:{token}")
+        try:
+            self.authenticated = self.ask(f"__AUTH__:{token}")
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, *lines: str | bytes) -> None:
         """Send request lines."""
