@@ -12,6 +12,7 @@
     │   ├── DecodeError         -> DECODE_FAILED
     │   └── DecryptError        -> DECRYPT_FAILED
     ├── BadRecordError          a record cannot become a row                   exit 65
+    ├── SchemaMismatchError     a payload does not fit the schema              never leaves the source
     ├── ComponentError          a source or sink failed; may be tried again    exit 69
     ├── StoreError              the state store failed                         exit 69
     │   ├── DamagedStateError   a file fails its checksum; names it            exit 78
@@ -149,6 +150,31 @@ class BadRecordError(EdgeSocketError):
         self.batch_id = batch_id
         self.reason = reason
         super().__init__(f"batch {batch_id}: {reason}")
+
+
+MAX_SHOWN_CHARS = 200
+"""So much of a value is shown in the message about it."""
+
+
+class SchemaMismatchError(EdgeSocketError):
+    """A payload does not fit the schema. The source turns it into what `on_bad_record` asks for.
+
+    Attributes:
+        field: path of the field (`info.tags[2]`), or an empty string for the payload as a whole.
+        expected: the type it should have, as a job file writes it.
+        value: what is there instead, as written, at most 200 characters of it.
+        why: more about it, or an empty string.
+    """
+
+    exit_code = ExitCode.BAD_DATA
+
+    def __init__(self, field: str, expected: str, value: str, why: str = "") -> None:
+        self.field = field
+        self.expected = expected
+        self.value = value if len(value) <= MAX_SHOWN_CHARS else value[:MAX_SHOWN_CHARS] + "..."
+        self.why = why
+        where = f"field {field}" if field else "payload"
+        super().__init__(f"{where}: expected {expected}, got {self.value}" + (f" ({why})" if why else ""))
 
 
 class ComponentError(EdgeSocketError):

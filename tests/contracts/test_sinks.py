@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import io
 import json
@@ -9,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from edgesocket.components.sink import Sink
-from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 from edgesocket.sinks.console import ConsoleSink
 from edgesocket.sinks.local_file import LocalFileSink
 from edgesocket.sinks.null import NullSink
@@ -31,6 +34,20 @@ def lines_of(text: bytes, file_format: str) -> list[bytes]:
     return [row["value"].encode() for row in rows]
 
 
+def payloads_of(files: list[bytes], file_format: str) -> list[bytes]:
+    """The payloads in the files of a file sink, in order."""
+    if file_format in ("text", "json"):
+        return lines_of(b"".join(files), file_format)
+    if file_format == "csv":
+        text = b"".join(files).decode()
+        return [row[0].encode() if row else b"" for row in csv.reader(io.StringIO(text, newline=""))]
+    read = {"parquet": pq.read_table, "orc": orc.read_table}[file_format]
+    return [value.encode() for file in files for value in read(io.BytesIO(file))["value"].to_pylist()]
+
+
+FORMATS = ("json", "text", "csv", "parquet", "orc")
+
+
 class LocalFileHarness:
     def __init__(self, directory: Path, file_format: str, batch_size: int) -> None:
         self.path = directory / "out"
@@ -43,7 +60,7 @@ class LocalFileHarness:
     def read(self) -> list[bytes]:
         files = sorted(self.path.glob("part-*"))
         assert all(file.stat().st_size for file in files), "no empty files"
-        return lines_of(b"".join(file.read_bytes() for file in files), self.file_format)
+        return payloads_of([file.read_bytes() for file in files], self.file_format)
 
     @contextmanager
     def broken(self) -> Iterator[None]:
@@ -53,7 +70,7 @@ class LocalFileHarness:
         away.rename(self.path)
 
 
-@pytest.mark.parametrize("harness", [(f, n) for f in ("json", "text") for n in (1_000_000, 3)], indirect=True)
+@pytest.mark.parametrize("harness", [(f, n) for f in FORMATS for n in (1_000_000, 3)], indirect=True)
 class TestLocalFile(RecommittableSink, BreakableSink):
     @pytest.fixture
     def harness(self, tmp_path: Path, request: pytest.FixtureRequest) -> LocalFileHarness:
@@ -113,9 +130,10 @@ class NullHarness:
         seen = self.seen
 
         class Watched(NullSink):
-            def write(self, block: RecordBlock) -> None:
-                seen.extend(block.payloads())
-                super().write(block)
+            def write(self, rows: Rows) -> None:
+                assert rows.records is not None
+                seen.extend(rows.records.payloads())
+                super().write(rows)
 
         self.sinks.append(Watched())
         return self.sinks[-1]

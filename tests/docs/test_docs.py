@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from edgesocket.cli.main import VERBS
-from edgesocket.config.edge_socket import EDGE_SOCKET
-from edgesocket.config.env import ENV
+from edgesocket.cli.main import VERBS, verb_module
+from edgesocket.config.catalog import ENTRIES
 from edgesocket.config.options import Option
 from edgesocket.config.reference import TABLES, fill_page
-from edgesocket.config.sinks import SINKS
 from edgesocket.errors import ExitCode
 from edgesocket.protocol.replies import ReplyKind
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs/reference.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-USERS_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+USERS_PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(page for kind in ("sources", "sinks", "transforms") for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
+]
 EXIT_CODES = {name: code for name, code in vars(ExitCode).items() if name.isupper()}
-ALL_TABLES = [EDGE_SOCKET, ENV, *(sink.table for sink in SINKS.values())]
-ALL_OPTIONS = [option for table in ALL_TABLES for option in table.options]
+ALL_OPTIONS = [option for entry in ENTRIES for option in entry.table.options]
 MADE_BY_MAKE_BENCH = {ROOT / "docs/benchmarks.md"}
 
 
@@ -44,7 +44,7 @@ def section(title: str) -> str:
 
 def test_the_option_tables_are_those_of_the_program() -> None:
     page = REFERENCE.read_text(encoding="utf-8")
-    assert page == fill_page(page), "write them anew: python -m edgesocket.config.reference docs/reference.md"
+    assert page == fill_page(page), "write them anew: python -m edgesocket.config.reference"
 
 
 def test_every_option_table_is_on_the_page() -> None:
@@ -82,7 +82,7 @@ def flags() -> Iterator[tuple[str, str]]:
     """Every option of every verb, as it is written on a command line."""
     for verb in VERBS:
         subparsers = argparse.ArgumentParser().add_subparsers()
-        importlib.import_module(f"edgesocket.cli.{verb}").add_parser(subparsers)
+        verb_module(verb).add_parser(subparsers)
         for action in subparsers.choices[verb]._actions:
             for flag in action.option_strings:
                 if flag not in ("-h", "--help"):
@@ -93,7 +93,7 @@ def flags() -> Iterator[tuple[str, str]]:
 def test_every_option_of_a_command_is_documented(verb: str, flag: str) -> None:
     rows = [line for line in section("Commands").splitlines() if re.search(rf"`{flag}[ `]", line)]
     assert rows, flag
-    general = flag in ("--state-dir", "-i", "--variable")
+    general = flag in ("--state-dir", "-i", "--variable", "-n", "--name", "--seatunnel-yaml")
     assert general or any(f"`{verb}`" in row for row in rows), f"{flag} is not said to be of {verb}"
 
 

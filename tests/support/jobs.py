@@ -61,7 +61,7 @@ def edgesocket(*arguments: str | Path, timeout_s: float = 60.0, **options: Any) 
     """Run one command to its end. `options` go to `subprocess.run`."""
     command = [sys.executable, "-m", "edgesocket", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=timeout_s, **{"check": False, **options}
+        command, capture_output=True, text=True, timeout=timeout_s, **{"check": False, "cwd": ROOT, **options}
     )
 
 
@@ -207,11 +207,16 @@ def wait_for_ack(wire: Wire, batch_id: int, timeout_s: float = 20.0) -> str:
     raise AssertionError(f"batch {batch_id} is still PENDING")
 
 
+def payload_of(batch_id: int) -> str:
+    """`p<n>`: what `EagerCollector` sends unless it is told otherwise."""
+    return f"p{batch_id}"
+
+
 @dataclass
 class EagerCollector:
     """Sends ids 1, 2, 3, ...; deletes at every ACK; knows nothing but what the protocol tells it.
 
-    Batch n has the payload `p<n>`. `unconfirmed` holds what it has not deleted yet.
+    Batch n has the payload `payload(n)`. `unconfirmed` holds what it has not deleted yet.
     """
 
     next_id: int = 1
@@ -219,6 +224,7 @@ class EagerCollector:
     unconfirmed: dict[int, str] = field(default_factory=dict)
     received: set[int] = field(default_factory=set)
     answers_after_restart: dict[str, int] = field(default_factory=dict)
+    payload: Callable[[int], str] = payload_of
 
     def run(self, port: int, until_id: int, pause_s: float = 0.0) -> bool:
         """Converse until `until_id` is acknowledged (True) or the connection breaks (False)."""
@@ -232,7 +238,7 @@ class EagerCollector:
             self._catch_up(wire)
             while self.acked < until_id:
                 while self.next_id <= until_id and len(self.unconfirmed) < 40:
-                    self.unconfirmed[self.next_id] = f"p{self.next_id}"
+                    self.unconfirmed[self.next_id] = self.payload(self.next_id)
                     self.next_id += 1
                     self._offer(wire, self.next_id - 1)
                     time.sleep(pause_s)

@@ -1,80 +1,17 @@
-"""What the verbs that deal with jobs share: reading a job file, finding its state, making an engine plan of it."""
+"""From a checked job to what the engine runs."""
 
 from __future__ import annotations
 
-import argparse
-import os
 from functools import partial
 from pathlib import Path
 
 from edgesocket.components.registry import sinks as sink_registry
 from edgesocket.components.sink import Sink
 from edgesocket.components.state import Host
-from edgesocket.config.document import SourceFile
-from edgesocket.config.job import JobSpec, SinkSpec, load_job
-from edgesocket.config.variables import parse_variables
+from edgesocket.config.job import JobSpec, SinkSpec
 from edgesocket.engine.plan import JobPlan, SinkPlan
-from edgesocket.errors import UsageError
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.identity import host_identity
-
-STATE_DIRECTORY = ".edgesocket"
-
-
-def add_job_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name a job."""
-    parser.add_argument("job", type=Path, metavar="JOB", help="the job file (HOCON, or JSON if it ends in .json)")
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        metavar="DIR",
-        help="where the job keeps its state (default: .edgesocket/<job name> beside the job file)",
-    )
-    parser.add_argument(
-        "-i", "--variable", action="append", default=[], metavar="KEY=VALUE", help="a variable for ${KEY} in the job"
-    )
-
-
-def read_job(args: argparse.Namespace, *, strict: bool = False) -> JobSpec:
-    """The job that the arguments name.
-
-    Raises:
-        UsageError: the file cannot be read.
-        ConfigError: it cannot run as it is.
-    """
-    path: Path = args.job
-    return load_job(
-        _read_text(path),
-        str(path),
-        read_file=_read_included,
-        environ=os.environ,
-        variables=parse_variables(args.variable),
-        strict=strict,
-    )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
-
-
-def _read_included(name: str, including: str, /) -> SourceFile | None:
-    path = Path(including).parent / name
-    try:
-        return SourceFile(str(path), path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-
-
-def state_directory(args: argparse.Namespace, job_name: str) -> Path:
-    """Where the job keeps its state."""
-    if args.state_dir is not None:
-        return Path(args.state_dir).absolute()
-    return Path(args.job).absolute().parent / STATE_DIRECTORY / job_name
 
 
 def this_host() -> Host:

@@ -38,6 +38,7 @@ class LogLines:
         stream: where the lines go.
         clock: seconds of a steady clock, for the budget.
         wall: text of the time of day.
+        prefix: stands before each line's text, where several jobs write to one stream.
     """
 
     def __init__(
@@ -45,10 +46,12 @@ class LogLines:
         stream: TextIO,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], str] = lambda: time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        prefix: str = "",
     ) -> None:
         self._stream = stream
         self._clock = clock
         self._wall = wall
+        self._prefix = prefix
         self._lock = threading.Lock()
         self._windows: dict[type, tuple[float, int]] = {}
 
@@ -74,7 +77,7 @@ class LogLines:
 
     def _write(self, text: str) -> None:
         try:
-            self._stream.write(f"{self._wall()} {text}\n")
+            self._stream.write(f"{self._wall()} {self._prefix}{text}\n")
             self._stream.flush()
         except (OSError, ValueError):
             pass  # a log that cannot be written must not stop the job

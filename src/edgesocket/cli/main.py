@@ -17,23 +17,47 @@ import edgesocket
 from edgesocket.errors import EdgeSocketError, ExitCode
 
 VERBS = {
-    "run": "run a job",
+    "run": "run jobs",
+    "check": "say what is wrong with job files, or what they will do",
+    "options": "every option of a job file",
+    "jobs": "the jobs that have state here, and how they fare",
+    "savepoint": "stop a job with a last checkpoint, and wait for it",
+    "cancel": "stop a job",
     "send": "send lines to an ingress, as a collector does",
     "status": "what a job is doing",
     "settle": "give up batches that hold the watermark",
     "restore": "go on from an older checkpoint when the newest is damaged",
+    "size": "which queue capacity fits real payloads",
 }
+
+_OWN_OPTIONS = ("-h", "--help", "--version")
+"""Any other option in the place of a verb begins a command line of SeaTunnel."""
+
+_MODULES = {"jobs": "job_list"}
+"""Modules that are not called as their verb."""
 
 EXTRA_OF_MODULE = {
     "numpy": "engine",
     "pyarrow": "engine",
     "xxhash": "engine",
     "cryptography": "crypto",
+    "msgspec": "engine",
+    "duckdb": "sql",
+    "jsonpath": "jsonpath",
+    "confluent_kafka": "kafka",
+    "sqlalchemy": "jdbc",
+    "psycopg": "postgresql",
+    "pymysql": "mysql",
+    "boto3": "s3",
+    "urllib3": "http",
+    "yaml": "yaml",
 }
 """Which extra brings a missing library."""
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Ends with the exit code for a wrong command line."""
+
     def error(self, message: str) -> None:  # type: ignore[override]
         self.print_usage(sys.stderr)
         self.exit(ExitCode.USAGE, f"{self.prog}: {message}\n")
@@ -43,6 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit code (see `errors.ExitCode`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if arguments and arguments[0].startswith("-") and arguments[0] not in _OWN_OPTIONS:
+            seatunnel = importlib.import_module("edgesocket.cli.seatunnel")
+            answer: int = seatunnel.main(arguments)
+            return answer
         verb = next((argument for argument in arguments if not argument.startswith("-")), "")
         parser, modules = _parser(verb)
         parsed = parser.parse_args(arguments)
@@ -67,14 +95,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.BUG
 
 
+def verb_module(verb: str) -> ModuleType:
+    """The module of a verb, imported now."""
+    return importlib.import_module(f"edgesocket.cli.{_MODULES.get(verb, verb)}")
+
+
 def _parser(verb: str) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:
-    parser = _Parser(prog="edgesocket", description="A streaming ingress for edge collectors.")
+    parser = Parser(
+        prog="edgesocket",
+        description="A streaming ingress for edge collectors, and the jobs behind it.",
+        epilog="SeaTunnel's command line works too: edgesocket -c JOB -e local -i KEY=VALUE (see edgesocket -l -h).",
+    )
     parser.add_argument("--version", action="version", version=f"edgesocket {edgesocket.__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB")
     modules: dict[str, ModuleType] = {}
     for name, summary in VERBS.items():
         if name == verb:
-            modules[name] = importlib.import_module(f"edgesocket.cli.{name}")
+            modules[name] = verb_module(name)
             modules[name].add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)

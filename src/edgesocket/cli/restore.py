@@ -17,7 +17,7 @@ from edgesocket.checkpoint.effects import List, Procedure
 from edgesocket.checkpoint.entries import Accept, Commit
 from edgesocket.checkpoint.log_view import Log
 from edgesocket.checkpoint.recovery import acceptable
-from edgesocket.cli.jobs import add_job_arguments, read_job, state_directory
+from edgesocket.cli.job_files import add_job_arguments, find_state
 from edgesocket.errors import ExitCode, UsageError
 from edgesocket.store.local import LocalStore
 from edgesocket.store.ownership import Owner
@@ -37,10 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    job = read_job(args).name
-    state_dir = state_directory(args, job)
-    if not state_dir.is_dir():
-        raise UsageError(f"job {job} has no state in {state_dir}: it has not run yet, or needs --state-dir")
+    job, state_dir = find_state(args)
     store = LocalStore(state_dir)
     log = store.run(read_log())
     found = store.run(_candidates(log))

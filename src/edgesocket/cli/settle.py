@@ -13,7 +13,7 @@ import time
 
 from edgesocket.checkpoint.commit_log import append, read_log
 from edgesocket.checkpoint.entries import Settle
-from edgesocket.cli.jobs import add_job_arguments, read_job, state_directory
+from edgesocket.cli.job_files import add_job_arguments, find_state
 from edgesocket.errors import ExitCode, UsageError
 from edgesocket.ids import MAX_BATCH_ID, IdRange
 from edgesocket.store.local import LocalStore
@@ -41,10 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     if not args.ids and not args.nothing_missing:
         raise UsageError("name at least one batch id, or --nothing-missing")
-    job = read_job(args).name
-    state_dir = state_directory(args, job)
-    if not state_dir.is_dir():
-        raise UsageError(f"job {job} has no state in {state_dir}: it has not run yet, or needs --state-dir")
+    job, state_dir = find_state(args)
     store = LocalStore(state_dir)
     log = store.run(read_log())
     if not log.head:

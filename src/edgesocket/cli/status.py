@@ -12,9 +12,9 @@ from typing import Any
 from edgesocket.checkpoint.commit_log import read_log
 from edgesocket.checkpoint.entries import Claim, Commit, Ended
 from edgesocket.checkpoint.log_view import Log
-from edgesocket.cli.jobs import add_job_arguments, read_job, state_directory
+from edgesocket.cli.job_files import add_job_arguments, find_state
 from edgesocket.cli.status_file import read_status
-from edgesocket.errors import ExitCode, UsageError
+from edgesocket.errors import ExitCode
 from edgesocket.store.local import LocalStore
 from edgesocket.store.ownership import Beat, read_beat
 
@@ -31,17 +31,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    job = read_job(args).name
-    state_dir = state_directory(args, job)
-    if not state_dir.is_dir():
-        raise UsageError(f"job {job} has no state in {state_dir}: it has not run yet, or needs --state-dir")
-    log: Log = LocalStore(state_dir).run(read_log())
-    report = describe(job, state_dir, log, read_beat(state_dir), read_status(state_dir), time.time())
-    if args.format == "json":
+    return show(*find_state(args), as_json=args.format == "json")
+
+
+def show(job: str, state_dir: Path, *, as_json: bool) -> int:
+    """Print what one job is doing. Returns the exit code."""
+    report = report_on(job, state_dir, time.time())
+    if as_json:
         print(json.dumps(report, indent=2))
     else:
         print("\n".join(_lines(report)))
     return ExitCode.OK
+
+
+def report_on(job: str, state_dir: Path, now: float) -> dict[str, Any]:
+    """Read what there is in a state directory, and describe it."""
+    log: Log = LocalStore(state_dir).run(read_log())
+    return describe(job, state_dir, log, read_beat(state_dir), read_status(state_dir), now)
 
 
 def describe(

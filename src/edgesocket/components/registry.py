@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from edgesocket.components.sink import Sink
+from edgesocket.components.transform import Transform
 from edgesocket.errors import ConfigError, ConfigProblem
 
 Component = TypeVar("Component")
@@ -98,9 +99,31 @@ class Registry(Generic[Component]):
 sinks: Registry[Sink] = Registry[Any](
     "sink",
     {
+        "Assert": "edgesocket.sinks.assert_:AssertSink",
         "Console": "edgesocket.sinks.console:ConsoleSink",
+        "DeadLetter": "edgesocket.sinks.dead_letter:DeadLetterSink",
+        "Http": "edgesocket.sinks.http:HttpSink",
+        "Jdbc": "edgesocket.sinks.jdbc:JdbcSink",
+        "Kafka": "edgesocket.sinks.kafka:KafkaSink",
         "LocalFile": "edgesocket.sinks.local_file:LocalFileSink",
         "Null": "edgesocket.sinks.null:NullSink",
+        "S3File": "edgesocket.sinks.s3_file:S3FileSink",
     },
 )
 """The sinks that a job file may name."""
+
+transforms: Registry[Transform] = Registry[Any](
+    "transform",
+    {
+        "Copy": "edgesocket.transforms.copy:CopyTransform",
+        "FieldMapper": "edgesocket.transforms.field_mapper:FieldMapperTransform",
+        "FieldRename": "edgesocket.transforms.field_rename:FieldRenameTransform",
+        "Filter": "edgesocket.transforms.filter:FilterTransform",
+        "FilterRowKind": "edgesocket.transforms.filter_row_kind:FilterRowKindTransform",
+        "JsonPath": "edgesocket.transforms.json_path:JsonPathTransform",
+        "Replace": "edgesocket.transforms.replace:ReplaceTransform",
+        "Split": "edgesocket.transforms.split:SplitTransform",
+        "Sql": "edgesocket.transforms.sql:SqlTransform",
+    },
+)
+"""The transforms that a job file may name."""

@@ -11,19 +11,25 @@ Guarantees a sink owes:
   never completes over a row that could still be lost;
 - an empty manifest means that there is nothing to commit, and `commit` is not called for it;
 - `commit(n)` is idempotent: it is repeated after a restore until it succeeds;
-- rows may be written between `prepare(n)` and `commit(n)`: they belong to n + 1;
+- rows may be written between `prepare(n)` and `commit(n)`: they belong to n + 1. Not to a deciding sink: its
+  transaction is open until it commits, so the engine keeps rows back until then, or until n is aborted;
 - an aborted checkpoint n is never committed by itself; what `prepare(n)` returned belongs to the next `prepare`;
-- a `write` that raises took nothing of its block, so the same block is written again (unless the error says `reopen`);
-- it raises `BadRecordError` for a row it refuses for good, `ComponentError` for everything that may heal.
+- a `write` that raises took nothing of its rows, so the same rows are written again (unless the error says `reopen`);
+- a row that it refuses for good goes to `SinkContext.reject`, from `write` or from `prepare`: where that returns, the row
+  is taken care of and the sink goes on without it; everything that may heal is a `ComponentError`.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from edgesocket.records import RecordBlock
+import pyarrow as pa
+
+from edgesocket.errors import BadRecordError
+from edgesocket.rows import Rows, text_schema
 
 Manifest = dict[str, Any]
 """What a sink prepared, as JSON: enough to commit it again after a restore."""
@@ -41,6 +47,26 @@ class CommitRole(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that a sink refuses for good.
+
+    Attributes:
+        batch_id: the batch it came in.
+        reason: what is wrong with it, with at most 200 characters of any value.
+        row: the row as JSON text, or the payload where the row is one.
+    """
+
+    batch_id: int
+    reason: str
+    row: bytes
+
+
+def fail_on_rejected_row(rejected: RejectedRow) -> None:
+    """What `on_rejected_row = fail` does: the job ends, and the error names the batch."""
+    raise BadRecordError(rejected.batch_id, rejected.reason)
+
+
+@dataclass(frozen=True, slots=True)
 class SinkContext:
     """What the engine tells a sink when it opens it.
 
@@ -48,18 +74,20 @@ class SinkContext:
         job: job name.
         epoch: number of this incarnation; higher than every earlier one's.
         sink_id: name of this sink inside the job, stable across restarts.
-        columns: names of the row's columns.
+        schema: names and Arrow types of the columns of every row it will be given.
         last_checkpoint: number of the checkpoint restored from, 0 for none.
         prepared: manifests of prepared work whose commit is not yet known to be done, by checkpoint number, rising.
             The engine calls `commit` for each right after `open`.
+        reject: takes a row that the sink refuses for good. Raises BadRecordError under `on_rejected_row = fail`.
     """
 
     job: str
     epoch: int
     sink_id: str
-    columns: tuple[str, ...] = ("value",)
+    schema: pa.Schema = field(default_factory=text_schema)
     last_checkpoint: int = 0
     prepared: dict[int, Manifest] = field(default_factory=dict)
+    reject: Callable[[RejectedRow], None] = fail_on_rejected_row
 
 
 class Sink(Protocol):
@@ -70,8 +98,8 @@ class Sink(Protocol):
     def open(self, context: SinkContext) -> None:
         """Get ready to write; drop what an earlier incarnation staged and no record mentions."""
 
-    def write(self, block: RecordBlock) -> None:
-        """Take the records of one block, in order. Payloads are decompressed UTF-8 text."""
+    def write(self, rows: Rows) -> None:
+        """Take the rows, in order. All have the schema of the context."""
 
     def prepare(self, checkpoint: int) -> Manifest:
         """Flush and confirm everything written so far (step 2). Returns what `commit` will need, {} for nothing."""

@@ -28,7 +28,7 @@ from edgesocket.config.nodes import (
     describe,
 )
 from edgesocket.config.options import Kind, Option, OptionTable, ParsedOptions, parse_options
-from edgesocket.config.sinks import COMMON, SINKS, SINKS_TO_COME, SinkOptions
+from edgesocket.config.sinks import COMMON, SINKS, SINKS_TO_COME
 from edgesocket.errors import ConfigError
 
 SOURCE = "EdgeSocket"
@@ -72,9 +72,9 @@ class SinkSpec:
 
     plugin: str
     id: str
-    options: SinkOptions
+    options: Any
     plugin_input: tuple[str, ...]
-    on_rejected_row: Literal["fail"]
+    on_rejected_row: Literal["fail", "dead_letter"]
     location: str
 
     @property
@@ -121,6 +121,8 @@ def load_job(
     environ: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
     strict: bool = False,
+    lenient: bool = False,
+    env_defaults: Mapping[str, Field] | None = None,
 ) -> JobSpec:
     """Read and check a job file.
 
@@ -131,13 +133,15 @@ def load_job(
         environ: environment variables.
         variables: variables of `-i`, see `variables.parse_variables`.
         strict: what would be filled in with a note is a problem instead.
+        lenient: an unknown option is a note instead of a problem.
+        env_defaults: env options from elsewhere, older than everything the file says (`yaml_files.SeaTunnelYaml`).
 
     Raises:
         ConfigError: it cannot run. Holds every problem that could be found, in the order of the lines.
     """
-    report = Report()
+    report = Report(lenient=lenient)
     document = read_document(text, name, Surroundings(read_file, variables or {}, environ or {}), report)
-    reader = _JobReader(document, name, strict, report)
+    reader = _JobReader(document, name, strict, report, env_defaults or {})
     env = reader.env()
     source = reader.source()
     sinks = reader.sinks(source)
@@ -178,7 +182,10 @@ class _Plugin:
 class _JobReader:
     """Reads one document block by block into one report."""
 
-    def __init__(self, document: Document, name: str, strict: bool, report: Report) -> None:
+    def __init__(
+        self, document: Document, name: str, strict: bool, report: Report, env_defaults: Mapping[str, Field]
+    ) -> None:
+        self._env_defaults = env_defaults
         self._root = document.root
         self._used = document.used
         self._name = name
@@ -201,7 +208,10 @@ class _JobReader:
         for key, field in flat.items():
             if key not in fields or fields[key].order < field.order:
                 fields[key] = field
-        parsed = parse_options(ENV, ObjectNode(fields, location), "env", self._report, elsewhere=_ELSEWHERE_FROM_ENV)
+        defaults = {key: field for key, field in self._env_defaults.items() if key not in fields}
+        parsed = parse_options(
+            ENV, ObjectNode({**defaults, **fields}, location), "env", self._report, elsewhere=_ELSEWHERE_FROM_ENV
+        )
         if entry is None and not flat:
             self._fill_in("env", "env { job.mode = STREAMING }", location)
         elif "job_mode" in parsed.values and "job_mode" not in parsed.places:

@@ -174,8 +174,12 @@ def merge(old: Node, new: Node) -> Node | None:
 
 @dataclass(slots=True)
 class Report:
-    """Collects everything there is to say about a job file: what stops it, and what was filled in or ignored."""
+    """Collects everything there is to say about a job file: what stops it, and what was filled in or ignored.
 
+    `lenient`: an option that nobody knows is worth a note, not a problem.
+    """
+
+    lenient: bool = False
     problems: dict[tuple[Location, ConfigProblem], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

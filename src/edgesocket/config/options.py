@@ -15,7 +15,18 @@ from decimal import Decimal
 from typing import Any
 
 from edgesocket.config import convert
-from edgesocket.config.nodes import BrokenNode, Field, ListNode, Location, Node, ObjectNode, Report, Scalar, describe
+from edgesocket.config.nodes import (
+    BrokenNode,
+    Field,
+    ListNode,
+    Location,
+    Node,
+    ObjectNode,
+    Report,
+    Scalar,
+    describe,
+    merge,
+)
 
 INT_MAX = 2**31 - 1
 """The largest value of an option that the reference calls Integer."""
@@ -34,6 +45,9 @@ class Kind(enum.Enum):
     SIZE = "size"
     TEXT_LIST = "list of text"
     TEXT_MAP = "map of text to text"
+    BLOCK = "block"
+    BLOCKS = "list of blocks"
+    STRUCTURE = "structure"
     LATER = "not supported yet"
 
 
@@ -61,6 +75,11 @@ class Option:
         former: spellings that are refused with a hint at this option.
         harmless: values (lower case) under which a LATER option may be present.
         secret: the value never enters a message, a log or a repr.
+        table: the options inside a BLOCK, or inside each of BLOCKS. The value is what `build` makes of them.
+        build: makes the value of a block of its checked options, given as keywords (a frozen dataclass, say); a dict by
+            default. BLOCKS become a tuple of such values. Raises convert.Refused.
+        read: reads a STRUCTURE, which has a grammar of its own: (node, path, report) -> value. It reports every problem
+            itself; what it returns after reporting one is never used.
     """
 
     name: str
@@ -83,6 +102,9 @@ class Option:
     former: tuple[str, ...] = ()
     harmless: tuple[str, ...] = ()
     secret: bool = False
+    table: OptionTable | None = None
+    build: Callable[..., Any] = dict
+    read: Callable[[Node, str, Report], Any] | None = None
 
     @property
     def key(self) -> str:
@@ -173,7 +195,7 @@ class OptionTable:
     def above(self, name: str) -> Option | None:
         """The option whose block a dotted name reaches into: `tag_filter` for `tag_filter.zone`."""
         for option_name, option in self._by_name.items():
-            if option.kind in (Kind.TEXT_MAP, Kind.LATER) and name.startswith(option_name + "."):
+            if option.kind in _REACHED_INTO and name.startswith(option_name + "."):
                 return option
         return None
 
@@ -302,6 +324,10 @@ class _BlockReader:
             self._report.problem(entry.location, path, "is in the wrong place", f"move it to {self._elsewhere[name]}")
             return
         near = self._table.nearest(name)
+        if self._report.lenient:
+            hint = f"; did you mean {near}?" if near else ""
+            self._report.note(f"{entry.location}: {path} is ignored: there is no such option{hint}")
+            return
         self._hinted.add(near)
         fix = f"did you mean {near}?" if near else "delete it"
         self._report.problem(entry.location, path, "there is no such option", fix)
@@ -333,10 +359,16 @@ class _BlockReader:
             value: Any
             if option.kind is Kind.TEXT_MAP:
                 value = self._text_map(given)
+            elif option.kind in (Kind.BLOCK, Kind.STRUCTURE):
+                self._take_structure(option, given, path, parsed)
+                return
             elif isinstance(node, BrokenNode):
                 return
             elif option.kind is Kind.TEXT_LIST:
                 value = self._text_list(node, path)
+            elif option.kind is Kind.BLOCKS:
+                self._take_blocks(option, node, path, parsed)
+                return
             elif isinstance(node, Scalar):
                 value = convert_scalar(option, node)
             else:
@@ -345,6 +377,40 @@ class _BlockReader:
         except convert.Refused as refused:
             fix = refused.fix or option.suggestion
             self._report.problem(refused.location or location, path, refused.message, fix)
+
+    def _take_structure(self, option: Option, given: list[_Given], path: str, parsed: ParsedOptions) -> None:
+        """A BLOCK or a STRUCTURE, all the ways of writing it put together."""
+        node = _joined(given)
+        known = len(self._report.problems)
+        if option.read is not None:
+            value = option.read(node, path, self._report)
+        elif isinstance(node, ObjectNode):
+            assert option.table is not None
+            inner = parse_options(option.table, node, path, self._report)
+            value = None if len(self._report.problems) > known else option.build(**inner.values)
+        elif isinstance(node, BrokenNode):
+            return
+        else:
+            raise convert.Refused(f"needs a block, not {describe(node)}")
+        if len(self._report.problems) == known:
+            parsed.values[option.key] = option.check(value) if option.check else value
+
+    def _take_blocks(self, option: Option, node: Node, path: str, parsed: ParsedOptions) -> None:
+        """BLOCKS: a list of blocks, or one block alone."""
+        assert option.table is not None
+        items = node.items if isinstance(node, ListNode) else (node,)
+        known = len(self._report.problems)
+        values = []
+        for number, item in enumerate(items, 1):
+            if isinstance(item, BrokenNode):
+                return
+            if not isinstance(item, ObjectNode):
+                raise convert.Refused(f"needs a list of blocks, and {describe(item)} is in it", location=item.location)
+            inner = parse_options(option.table, item, f"{path}[{number}]", self._report)
+            if len(self._report.problems) == known:
+                values.append(option.build(**inner.values))
+        if len(self._report.problems) == known:
+            parsed.values[option.key] = option.check(tuple(values)) if option.check else tuple(values)
 
     def _text_list(self, node: Node, path: str) -> tuple[str, ...]:
         """A list, or one text; commas in that text separate elements, as in SeaTunnel."""
@@ -388,6 +454,25 @@ class _BlockReader:
                         location=value.location,
                     )
         return result
+
+
+_REACHED_INTO = (Kind.TEXT_MAP, Kind.BLOCK, Kind.STRUCTURE, Kind.LATER)
+"""Kinds of options that a dotted name may reach into."""
+
+
+def _joined(given: list[_Given]) -> Node:
+    """One block of all that set it: `schema.fields.id = int` and `schema { table = t }` are one schema.
+
+    Names with dots that reach into it become blocks inside blocks, cut at every dot.
+    """
+    joined: Node | None = None
+    for one in given:
+        node = one.entry.node
+        for name in reversed(one.rest.split(".") if one.rest else []):
+            node = ObjectNode({name: Field(node, one.entry.order, one.entry.location)}, one.entry.location)
+        joined = node if joined is None else merge(joined, node) or node
+    assert joined is not None
+    return joined
 
 
 def _is_null(node: Node) -> bool:

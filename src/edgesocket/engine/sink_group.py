@@ -10,6 +10,7 @@ from edgesocket.components.sink import CommitRole, DecidingSink, Manifest, Sink,
 from edgesocket.engine.plan import JobPlan
 from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError
 from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 
 RETRY_S = 1.0
 """How long after a failed write it is tried again."""
@@ -98,7 +99,7 @@ class SinkGroup:
         for sink_id, sink in self._sinks.items():
             while True:
                 try:
-                    sink.write(block)
+                    sink.write(Rows.of_records(block))
                     break
                 except ComponentError as error:
                     self._note_failure(sink_id, error)

@@ -1,8 +1,10 @@
 """The sink that prints rows on standard output: at least once, where delivered means handed to the terminal or pipe.
 
 So an ACK says "printed", not "kept": what reads the pipe may still lose it. Rows written after the last completed
-checkpoint are printed again after a restart. `format = text` prints payloads as they are, so on a terminal their
-control characters take effect; `format = json` escapes them.
+checkpoint are printed again after a restart.
+
+`format = text` prints payloads as they are, and the values of rows with a comma and a blank between them; on a terminal
+their control characters take effect. `format = json` prints objects, in which they are escaped.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from typing import Any, BinaryIO
 
 from edgesocket.components.sink import CommitRole, Manifest, SinkContext
 from edgesocket.errors import ComponentError, ConfigError, ConfigProblem
-from edgesocket.records import RecordBlock
-from edgesocket.sinks.lines import json_lines, only_column, text_lines
+from edgesocket.rows import Rows
+from edgesocket.sinks.encoding import json_lines, text_lines
 
 _FORMATS = ("text", "json")
+_SEPARATOR = ", "
+"""Between the values of a row in format text."""
 
 
 class ConsoleSink:
@@ -43,7 +47,7 @@ class ConsoleSink:
         """Check the options.
 
         Args:
-            format: `text` prints the payload, `json` prints `{"value": "<payload>"}`; any letter case.
+            format: `text` prints payloads, or values joined by commas; `json` prints objects. Any letter case.
             log_print_data: False takes rows without printing them.
             log_print_delay_ms: pause after each block printed, 0 or more. A pause a row would hold up the
                 checkpoint behind a large block.
@@ -66,15 +70,13 @@ class ConsoleSink:
         self._stream = stream
         self._sleep = sleep
         self._raw: Any = None
-        self._column = "value"
 
-    def open(self, context: SinkContext) -> None:
+    def open(self, context: SinkContext) -> None:  # noqa: ARG002  any rows will do
         """Take over standard output below its buffer, so that no line can wait there unseen.
 
         Raises:
             ComponentError: there is no standard output, or it is broken.
         """
-        self._column = only_column(context)
         stream = self._stream
         if stream is None:
             stream = getattr(sys.stdout, "buffer", None)
@@ -86,15 +88,15 @@ class ConsoleSink:
             stream.flush()
         self._raw = getattr(stream, "raw", stream)
 
-    def write(self, block: RecordBlock) -> None:
-        """Print the rows of the block.
+    def write(self, rows: Rows) -> None:
+        """Print the rows.
 
         Raises:
             ComponentError: printing failed; some of the lines may be out.
         """
         if not self._prints:
             return
-        lines = json_lines(block, self._column) if self._format == "json" else text_lines(block)
+        lines = json_lines(rows) if self._format == "json" else text_lines(rows, _SEPARATOR)
         with _explained():
             self._print(memoryview(lines))
         if self._delay_s:

@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute  # loaded here, or the first `take` would load it while rows wait
 
-from edgesocket.components.sink import SinkContext
-from edgesocket.errors import ComponentError
 from edgesocket.records import RecordBlock
 
 LF = b"\n"
@@ -73,19 +71,6 @@ def json_lines(block: RecordBlock, column: str = "value") -> bytes:
     if b'"' in lines:
         lines = lines.replace(b'"', b'\\"')
     return head + b'"' + lines[:-1].replace(LF, b'"}\n' + head + b'"') + b'"}\n'
-
-
-def only_column(context: SinkContext) -> str:
-    """The name of the one column that a sink of payloads writes.
-
-    Raises:
-        ComponentError: the rows have another number of columns.
-    """
-    if len(context.columns) != 1:
-        raise ComponentError(
-            f"sink {context.sink_id} writes payloads, not rows of {len(context.columns)} columns", retryable=False
-        )
-    return context.columns[0]
 
 
 def _taken_lines(block: RecordBlock, delimiter: int) -> memoryview | None:

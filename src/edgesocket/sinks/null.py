@@ -6,7 +6,7 @@ It answers what everything before the sink costs, so benchmarks use it.
 from __future__ import annotations
 
 from edgesocket.components.sink import CommitRole, Manifest, SinkContext
-from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 
 
 class NullSink:
@@ -14,7 +14,7 @@ class NullSink:
 
     Attributes:
         rows: rows taken.
-        bytes: payload bytes taken, line ends not included.
+        bytes: payload bytes taken, line ends not included; 0 for rows that are not payloads any more.
 
     Guarantees: no delivery; every call is O(1); one thread.
     """
@@ -28,10 +28,10 @@ class NullSink:
     def open(self, context: SinkContext) -> None:
         """Nothing to get ready."""
 
-    def write(self, block: RecordBlock) -> None:
-        """Count the block."""
-        self.rows += block.count
-        self.bytes += block.payload_bytes
+    def write(self, rows: Rows) -> None:
+        """Count the rows."""
+        self.rows += rows.count
+        self.bytes += 0 if rows.records is None else rows.records.payload_bytes
 
     def prepare(self, checkpoint: int) -> Manifest:  # noqa: ARG002  the contract
         """Nothing is held back."""

@@ -9,6 +9,7 @@ rows are appended to the staged file  leftovers, removed by the next `clean`
 file synced, staging directory synced  the same, until a manifest that names the file is durable
 link to the final name                both names, one file: publishing again finds that and goes on
 target directory synced               the same
+manifest linked, its directory synced  the same; the manifest is found to be there
 receipt made, staging directory synced  publishing again only removes staged names
 staged name removed                   done
 ====================================  ===============================================================================
@@ -20,6 +21,8 @@ may take final files away at any time: publishing again after a crash knows that
 from __future__ import annotations
 
 import errno
+import itertools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -31,6 +34,11 @@ from edgesocket.errors import ComponentError
 
 _STAGED_NAME = re.compile(r"(\d+)-\d+\.staged")
 _RECEIPT_NAME = re.compile(r"published-(\d+)")
+_MANIFEST_NAME = "manifest"
+_EPOCH_IN_NAME = re.compile(r"\D*(\d+)-")
+
+MANIFESTS = "_manifests"
+"""Directory inside the target that says which files belong together; readers of data pass over a leading `_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +194,7 @@ class StagingArea:
                     )
                 if receipt and int(receipt[1]) in checkpoints:
                     self._receipt = max(int(receipt[1]), self._receipt or 0)
-                elif receipt or (staged and path.name not in keep):
+                elif receipt or path.name == _MANIFEST_NAME or (staged and path.name not in keep):
                     path.unlink()
 
     def create(self, epoch: int) -> StagedWriter:
@@ -218,14 +226,22 @@ class StagingArea:
                 yield name
             k += 1
 
-    def publish(self, checkpoint: int, files: Iterable[StagedFile]) -> None:
-        """Give every staged file its final name. May be repeated; see the module's table."""
+    def publish(self, checkpoint: int, files: Iterable[StagedFile], who: dict[str, str] | None = None) -> None:
+        """Give every staged file its final name. May be repeated; see the module's table.
+
+        Args:
+            checkpoint: the one that is complete.
+            files: prepared for it.
+            who: what the manifest for readers begins with; None writes none.
+        """
         files = list(files)
         if self._receipt is None or self._receipt < checkpoint:
             for file in files:
                 self._link(file)
             with explained("sync the directory", self.target):
                 sync_directory(self.target)
+            if who is not None:
+                self._make_manifest(checkpoint, files, who)
             self._make_receipt(checkpoint)
         for file in files:
             path = self.staging / file.staged
@@ -253,6 +269,31 @@ class StagingArea:
                     ) from None
                 self._check_size(final, file.bytes)
 
+    def _make_manifest(self, checkpoint: int, files: list[StagedFile], who: dict[str, str]) -> None:
+        """Tell readers which files a checkpoint made. One of the same name and other content stays as it is."""
+        epoch = max(int(match[1]) if (match := _EPOCH_IN_NAME.match(file.final)) else 0 for file in files)
+        content = {
+            **who,
+            "epoch": epoch,
+            "checkpoint": checkpoint,
+            "rows": sum(file.rows for file in files),
+            "bytes": sum(file.bytes for file in files),
+            "files": [{"name": file.final, "rows": file.rows, "bytes": file.bytes} for file in files],
+        }
+        text = json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
+        directory, staged = self.target / MANIFESTS, self.staging / _MANIFEST_NAME
+        with explained("write", directory):
+            make_directory(directory)
+            staged.unlink(missing_ok=True)
+            writer = StagedWriter(staged)
+            try:
+                writer.append(text, 0)
+                writer.seal()
+                _link_beside(staged, directory, f"{epoch:06d}-{checkpoint:010d}", text)
+                sync_directory(directory)
+            finally:
+                writer.discard()
+
     def _make_receipt(self, checkpoint: int) -> None:
         path = self.staging / f"published-{checkpoint}"
         with explained("write", path):
@@ -274,3 +315,16 @@ class StagingArea:
             "path, or leave it out.",
             retryable=False,
         )
+
+
+def _link_beside(staged: Path, directory: Path, stem: str, content: bytes) -> None:
+    """Give a file the first name that is free, unless one of those before it has this content already."""
+    for k in itertools.count():
+        final = directory / (f"{stem}-{k}.json" if k else f"{stem}.json")
+        try:
+            final.hardlink_to(staged)
+        except FileExistsError:
+            if final.read_bytes() == content:
+                return
+        else:
+            return

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgesocket.components.sink import CommitRole, DecidingSink, Manifest, Sink, SinkContext
 from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 
 
 def received_block(payloads: Sequence[bytes], first_id: int = 1) -> RecordBlock:
@@ -91,7 +92,7 @@ class Story:
         """Write one block."""
         self._next_id = block.last_id + 1
         self.unrecorded += block.payloads()
-        self.sink.write(block)
+        self.sink.write(Rows.of_records(block))
 
     def prepare(self, checkpoint: int) -> None:
         """Prepare, and keep the manifest as a commit record would."""

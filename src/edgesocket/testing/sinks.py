@@ -14,7 +14,7 @@ from typing import Literal
 
 from edgesocket.components.sink import CommitRole, Manifest, Sink, SinkContext
 from edgesocket.errors import ComponentError, FencedError
-from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 
 Pair = tuple[int, bytes]
 """Batch id and payload."""
@@ -74,8 +74,10 @@ class _InMemorySink:
         """The visible rows."""
         return list(self.storage.pairs) if self.with_ids else self.storage.payloads
 
-    def write(self, block: RecordBlock) -> None:
-        """Keep the rows in this sink."""
+    def write(self, rows: Rows) -> None:
+        """Keep the payloads in this sink."""
+        block = rows.records
+        assert block is not None, "this sink keeps payloads"
         self._taken += [(block.id_at(n), payload) for n, payload in enumerate(block.payloads())]
 
     def close(self) -> None:
@@ -254,10 +256,10 @@ class GateSink:
         """Never gated."""
         self.inner.open(context)
 
-    def write(self, block: RecordBlock) -> None:
+    def write(self, rows: Rows) -> None:
         """Pass the gate, then write."""
         self._pass("write")
-        self.inner.write(block)
+        self.inner.write(rows)
 
     def prepare(self, checkpoint: int) -> Manifest:
         """Pass the gate, then prepare."""

@@ -8,8 +8,10 @@ import pytest
 from config_helpers import KEY, SOURCE, Files, edge_socket, fixes, job, problems
 
 from edgesocket.config.job import load_job
-from edgesocket.config.sinks import ConsoleOptions, LocalFileOptions, NullOptions
+from edgesocket.config.sinks import SINKS, ConsoleOptions, LocalFileOptions, NullOptions
 from edgesocket.errors import ConfigError, ExitCode
+
+ALL_SINKS = ", ".join(SINKS)
 
 ENV_LINE = "env { job.mode = STREAMING }\n"
 SINK_LINE = "sink { Console {} }\n"
@@ -56,9 +58,10 @@ class TestGoodJobs:
             ("Null", "Null"),
         ]
         assert spec.sinks[0].options == ConsoleOptions(format="text", log_print_data=True, log_print_delay_ms=5)
-        assert spec.sinks[2].options == LocalFileOptions(
-            path="/x", file_format_type="text", row_delimiter="\n", batch_size=1_000_000, tmp_path=None
-        )
+        files = spec.sinks[2].options
+        assert isinstance(files, LocalFileOptions)
+        assert (files.path, files.file_format_type, files.tmp_path) == ("/x", "text", None)
+        assert (files.row_delimiter, files.field_delimiter, files.batch_size) == ("\n", None, 1_000_000)
         assert spec.sinks[2].plugin_input == ("rows",)
         assert spec.sinks[2].location == "/jobs/a.conf:6"
         assert spec.sinks[3].options == NullOptions()
@@ -323,26 +326,24 @@ class TestSinkProblems:
     @pytest.mark.parametrize(
         ("sink", "problem", "fix"),
         [
-            (
-                "Kafka { topic = x }",
-                "sink.Kafka: Kafka is not supported yet",
-                "for now the sinks are Console, LocalFile, Null",
-            ),
-            ("jdbc {}", "sink.jdbc: Jdbc is not supported yet", "for now the sinks are Console, LocalFile, Null"),
+            ("Doris { topic = x }", "sink.Doris: Doris is not supported yet", f"for now the sinks are {ALL_SINKS}"),
+            ("starrocks {}", "sink.starrocks: StarRocks is not supported yet", f"for now the sinks are {ALL_SINKS}"),
             (
                 "Localfile2 {}",
                 "sink.Localfile2: there is no such sink",
-                "did you mean LocalFile? (the sinks are Console, LocalFile, Null)",
+                f"did you mean LocalFile? (the sinks are {ALL_SINKS})",
             ),
-            ("Elastic {}", "sink.Elastic: there is no such sink", "the sinks are Console, LocalFile, Null"),
-            ("LocalFile { path = x }", "sink.LocalFile.file_format_type: is required, and missing",
-             "file_format_type = text"),
+            ("Elastic {}", "sink.Elastic: there is no such sink", f"the sinks are {ALL_SINKS}"),
+            ("LocalFile { path = x, file_format_type = parquet, compress_codec = zlib }",
+             "sink.LocalFile.compress_codec: parquet has no zlib",
+             "one of none, snappy, lz4, gzip, brotli, zstd"),
             ("LocalFile { file_format_type = json }", "sink.LocalFile.path: is required, and missing",
              'path = "/var/lib/edge/out"'),
-            ("LocalFile { path = x, file_format_type = csv }",
-             "sink.LocalFile.file_format_type: csv is not supported yet", "file_format_type = text"),
+            ("LocalFile { path = x, file_format_type = excel }",
+             "sink.LocalFile.file_format_type: excel is not supported yet", "file_format_type = parquet"),
             ("LocalFile { path = x, file_format_type = yaml }",
-             "sink.LocalFile.file_format_type: yaml is none of json, text", "file_format_type = text"),
+             "sink.LocalFile.file_format_type: yaml is none of csv, json, text, parquet, orc",
+             "file_format_type = parquet"),
             ('LocalFile { path = " ", file_format_type = text }', "sink.LocalFile.path: the path is blank",
              'path = "/var/lib/edge/out"'),
             ('LocalFile { path = "a\\u0000", file_format_type = text }',

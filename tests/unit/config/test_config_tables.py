@@ -14,6 +14,7 @@ from edgesocket.config.edge_socket import EDGE_SOCKET, EdgeSocketOptions
 from edgesocket.config.env import ENV, EnvSpec
 from edgesocket.config.options import Kind, Option, OptionTable
 from edgesocket.config.sinks import COMMON, SINKS
+from edgesocket.sinks.file_formats import DEFAULTS as FORMAT_OPTIONS
 
 TABLES = {"env": ENV, "EdgeSocket": EDGE_SOCKET} | {name: sink.table for name, sink in SINKS.items()}
 OPTIONS = [(where, option) for where, table in TABLES.items() for option in table.options]
@@ -92,12 +93,10 @@ class TestSpecs:
             more = f', packet_mode = PACKET, secret_key = "{KEY}"' if option.name == "require_encryption" else ""
             text = f"source {{ EdgeSocket {{ port = 1, token = t, {option.suggestion}{more} }} }}"
         else:
+            others = [one.suggestion for one in TABLES[where].options if one.required and one is not option]
             text = (
                 "source { EdgeSocket { port = 1, token = t, plugin_output = edge } }\n"
-                f'sink {{ {where} {{ path = "/x", file_format_type = text, {option.suggestion} }} }}'
-                if where == "LocalFile"
-                else "source { EdgeSocket { port = 1, token = t, plugin_output = edge } }\n"
-                f"sink {{ {where} {{ {option.suggestion} }} }}"
+                f"sink {{ {where} {{ {', '.join([*others, option.suggestion])} }} }}"
             )
 
         assert problems(text) == []
@@ -111,7 +110,17 @@ class TestSpecs:
         assert len(keys) == len(set(keys))
 
     def test_secrets_are_marked(self) -> None:
-        assert {option.name for _, option in OPTIONS if option.secret} == {"token", "secret_key"}
+        assert {(where, option.name) for where, option in OPTIONS if option.secret} == {
+            ("EdgeSocket", "token"),
+            ("EdgeSocket", "secret_key"),
+            ("Http", "headers"),
+            ("Http", "url"),
+            ("Jdbc", "password"),
+            ("Jdbc", "properties"),
+            ("Jdbc", "url"),
+            ("S3File", "access_key"),
+            ("S3File", "secret_key"),
+        }
 
     @pytest.mark.parametrize(
         ("table", "spec", "without"),
@@ -132,7 +141,11 @@ class TestSpecs:
     def test_a_sink_is_made_with_exactly_these_options(self, name: str) -> None:
         arguments = {field.name for field in dataclasses.fields(SINKS[name].build)}
 
-        assert arguments <= set(inspect.signature(sink_registry.factory(name)).parameters)
+        parameters = set(inspect.signature(sink_registry.factory(name)).parameters)
+        if "format_options" in parameters:
+            parameters |= FORMAT_OPTIONS.keys()
+
+        assert arguments <= parameters
 
 
 class TestEdgeSocketChecks:

@@ -13,10 +13,12 @@ import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from edgesocket.components.sink import Sink, SinkContext
 from edgesocket.errors import ComponentError
+from edgesocket.rows import Rows
 from edgesocket.sinks.local_file import LocalFileSink
 from edgesocket.testing.sink_story import Story, listed_block, received_block
 
@@ -58,13 +60,17 @@ class Disk:
 
 
 class Harness:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file_format: str = "json") -> None:
         self.path = path
+        self.file_format = file_format
 
     def sink(self) -> Sink:
-        return LocalFileSink(path=self.path, batch_size=4)
+        return LocalFileSink(path=self.path, file_format_type=self.file_format, batch_size=4)
 
     def read(self) -> list[bytes]:
+        if self.file_format == "parquet":
+            tables = [pq.read_table(path) for path in sorted(self.path.glob("part-*"))]
+            return [value.encode() for table in tables for value in table["value"].to_pylist()]
         rows = b"".join(path.read_bytes() for path in sorted(self.path.glob("part-*")))
         return [json.loads(line)["value"].encode() for line in rows.splitlines()]
 
@@ -77,14 +83,14 @@ ROWS = [b"row %d" % n for n in range(23)]
 
 def steps(story: Story) -> Iterator[Callable[[], None]]:
     """One run of the job, as calls that the engine may have to repeat."""
-    yield lambda: story.sink.write(received_block(ROWS[:10]))
-    yield lambda: story.sink.write(listed_block(ROWS[10:14]))
+    yield lambda: story.sink.write(Rows.of_records(received_block(ROWS[:10])))
+    yield lambda: story.sink.write(Rows.of_records(listed_block(ROWS[10:14])))
     yield lambda: story.prepare(1)  # aborted
-    yield lambda: story.sink.write(listed_block(ROWS[14:17]))
+    yield lambda: story.sink.write(Rows.of_records(listed_block(ROWS[14:17])))
     yield lambda: story.prepare(2)
     yield lambda: story.record(2)
     yield lambda: story.commit(2)
-    yield lambda: story.sink.write(received_block(ROWS[17:]))
+    yield lambda: story.sink.write(Rows.of_records(received_block(ROWS[17:])))
     yield lambda: story.prepare(3)
     yield lambda: story.record(3)
     yield lambda: story.commit(3)
@@ -111,10 +117,11 @@ def finish(story: Story, rows_known: list[bytes]) -> None:
     story.checkpoint(9)
 
 
-def test_a_death_at_any_call_leaves_each_row_once(tmp_path: Path, disk: Disk) -> None:
+@pytest.mark.parametrize("file_format", ["json", "parquet"])
+def test_a_death_at_any_call_leaves_each_row_once(tmp_path: Path, disk: Disk, file_format: str) -> None:
     seen = set()
-    for k in range(1, calls_of_a_run(disk, Harness(tmp_path / "out")) + 1):
-        harness = Harness(tmp_path / "out" / str(k))
+    for k in range(1, calls_of_a_run(disk, Harness(tmp_path / "out", file_format)) + 1):
+        harness = Harness(tmp_path / "out" / str(k), file_format)
         disk.fail_at, disk.error, disk.count, disk.failed = k, Died, 0, ""
         done = 0
         try:
@@ -134,12 +141,15 @@ def test_a_death_at_any_call_leaves_each_row_once(tmp_path: Path, disk: Disk) ->
     assert seen == set(CALLS) - {"ftruncate"}
 
 
+@pytest.mark.parametrize("file_format", ["json", "parquet"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_a_failure_of_any_call_is_named_and_leaves_each_row_once(tmp_path: Path, disk: Disk, code: int) -> None:
+def test_a_failure_of_any_call_is_named_and_leaves_each_row_once(
+    tmp_path: Path, disk: Disk, code: int, file_format: str
+) -> None:
     """The engine repeats the call; a sink that is unsure of the disk says so, and is opened again."""
     repeated = reopened = 0
-    for k in range(1, calls_of_a_run(disk, Harness(tmp_path / "out")) + 1):
-        harness = Harness(tmp_path / "out" / str(k))
+    for k in range(1, calls_of_a_run(disk, Harness(tmp_path / "out", file_format)) + 1):
+        harness = Harness(tmp_path / "out" / str(k), file_format)
         disk.fail_at, disk.error, disk.count = k, lambda: OSError(code, os.strerror(code)), 0
         try:
             story = Story(harness)
@@ -215,7 +225,7 @@ def test_a_full_disk_takes_no_part_of_a_block(tmp_path: Path) -> None:
     """The kernel takes what fits and refuses the rest: the part is taken back, and the write can be repeated."""
     sink = LocalFileSink(path=tmp_path, file_format_type="text")
     sink.open(SinkContext(job="job", epoch=1, sink_id="sink"))
-    block = received_block([b"x" * 99] * 1000)
+    block = Rows.of_records(received_block([b"x" * 99] * 1000))
     sink.write(block)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))

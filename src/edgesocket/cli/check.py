@@ -1,0 +1,151 @@
+"""`edgesocket check JOB...`: read job files, say everything that is wrong with them, or what they will do.
+
+Nothing is bound, opened or made, and no driver of a sink is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgesocket.cli.job_files import JobFile, add_checking_arguments, add_job_arguments, expand_jobs, read_job
+from edgesocket.config.job import SinkSpec
+from edgesocket.config.labels import check_tag_filter
+from edgesocket.config.sinks import SINKS
+from edgesocket.errors import ConfigError, ConfigProblem, EdgeSocketError, ExitCode
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = subparsers.add_parser(
+        "check",
+        help="say what is wrong with job files, or what they will do",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit codes: 0 all can run; 64 a file cannot be read; 78 a job has problems.",
+    )
+    add_job_arguments(parser, several=True)
+    add_checking_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    return check_jobs(args, expand_jobs(args.job))
+
+
+def check_jobs(args: argparse.Namespace, paths: Sequence[Path], *, several: bool = False) -> int:
+    """Print what is wrong with jobs, or what they will do. Returns the exit code.
+
+    Args:
+        args: as `job_files.read_job` takes them.
+        paths: the job files.
+        several: `--state-dir` is the directory above the states, as with more than one file.
+    """
+    several = several or len(paths) > 1
+    good: list[JobFile] = []
+    code: int = ExitCode.OK
+    for path in paths:
+        try:
+            file = read_job(args, path, several=several)
+            warning = check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
+        except EdgeSocketError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            code = max(code, error.exit_code)
+            continue
+        good.append(file)
+        print("\n".join(describe(file)))
+        if warning:
+            print(f"  warning: {warning}")
+    problems = list(conflicts(good))
+    if problems:
+        print(f"together: {ConfigError(problems)}", file=sys.stderr)
+        code = ExitCode.CONFIG
+    return code
+
+
+def read_all(args: argparse.Namespace, paths: Sequence[Path]) -> list[JobFile]:
+    """All the jobs, each known to run, and to fit beside the others.
+
+    Raises:
+        UsageError: a file cannot be read.
+        ConfigError: every problem of every file.
+    """
+    files: list[JobFile] = []
+    problems: list[ConfigProblem] = []
+    for path in paths:
+        try:
+            file = read_job(args, path, several=len(paths) > 1)
+            files.append(file)
+            check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
+        except ConfigError as error:
+            problems += error.problems
+    problems += conflicts(files)
+    if problems:
+        raise ConfigError(problems)
+    return files
+
+
+def conflicts(files: Sequence[JobFile]) -> Iterator[ConfigProblem]:
+    """What keeps jobs from running in one process: two with one name, or with one port."""
+    names: dict[str, JobFile] = {}
+    ports: dict[int, JobFile] = {}
+    for file in files:
+        first = names.setdefault(file.spec.name, file)
+        if first is not file:
+            yield ConfigProblem(
+                "env.job.name",
+                f"{first.path} names its job {file.spec.name} too, and a job's state belongs to its name",
+                "give each job a job.name of its own",
+                str(file.path),
+            )
+        for source in file.spec.sources:
+            first = ports.setdefault(source.options.port, file)
+            if first is not file:
+                yield ConfigProblem(
+                    f"source.{source.plugin}.port",
+                    f"{first.path} binds port {source.options.port} too",
+                    "give each job a port of its own",
+                    source.location,
+                )
+
+
+def describe(file: JobFile) -> Iterator[str]:
+    """What a job will do, in lines: rows' way, what each sink guarantees, checkpoints, what was filled in."""
+    spec, env = file.spec, file.spec.env
+    yield f"{file.path}: job {spec.name} can run"
+    for source in spec.sources:
+        options = source.options
+        yield f"  source     {source.plugin}: port {options.port}, {options.packet_mode}{_named(options, '-> ')}"
+    for transform in spec.transforms:
+        yield f"  transform  {transform.id}{_named(transform, '-> ')}"
+    for sink in spec.sinks:
+        names = f" <- {', '.join(sink.plugin_input)}" if sink.plugin_input else ""
+        yield f"  sink       {sink.id}{names}: {guarantee(sink)}"
+    yield (
+        f"  checkpoint every {env.checkpoint_interval_ms / 1000:g} s, {env.checkpoints_kept} kept; "
+        f"{env.retry_times} restarts after failures"
+    )
+    yield f"  state in   {file.state_dir}"
+    for note in file.notes:
+        yield f"  note: {note}"
+
+
+def guarantee(sink: SinkSpec) -> str:
+    """How often a row shows in what the sink writes, with these options."""
+    plugin = SINKS.get(sink.plugin)
+    if sink.plugin == "Null":
+        return "rows are counted and dropped"
+    if plugin is not None and plugin.deciding(sink.options):
+        return "every row exactly once; checkpoints are decided in its transaction"
+    if plugin is not None and plugin.claims_exactly_once(sink.options):
+        return "every row exactly once"
+    return "every row at least once: after a crash some come again"
+
+
+def _named(part: Any, arrow: str) -> str:
+    """The name under which others find rows, where there is one."""
+    name = getattr(part, "plugin_output", None)
+    return f" {arrow}{name}" if name else ""

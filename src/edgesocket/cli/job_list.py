@@ -1,0 +1,86 @@
+"""`edgesocket jobs [DIR]`: the jobs that have state in a directory, and how they fare.
+
+The names of the states are SeaTunnel's: RUNNING; SAVEPOINT_DONE, it was stopped; FAILED; UNKNOWABLE, its process ended
+without a word, and the next start goes on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from edgesocket.checkpoint.commit_log import read_log
+from edgesocket.checkpoint.entries import Claim, Ended
+from edgesocket.cli.job_files import STATE_DIRECTORY, state_root
+from edgesocket.cli.status import describe
+from edgesocket.cli.status_file import read_status
+from edgesocket.errors import EdgeSocketError, ExitCode
+from edgesocket.store.local import LocalStore
+from edgesocket.store.ownership import read_beat
+
+COLUMNS = ("Job ID", "Job Name", "Job Status", "Submit Time", "Finished Time")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = subparsers.add_parser(
+        "jobs",
+        help="the jobs that have state here, and how they fare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "state_dir",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help=f"where states lie (default: $EDGESOCKET_STATE, or {STATE_DIRECTORY} in this directory)",
+    )
+    parser.add_argument("--seatunnel-yaml", type=Path, metavar="FILE", help="SeaTunnel's engine file")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the verb."""
+    return show(state_root(args, Path()), as_json=args.format == "json")
+
+
+def show(root: Path, *, as_json: bool = False) -> int:
+    """Print the jobs in a directory of states. Returns the exit code."""
+    found = (
+        [_row(directory) for directory in sorted(root.iterdir()) if (directory / "log").is_dir()]
+        if root.is_dir()
+        else []
+    )
+    if as_json:
+        print(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in found], indent=2))
+        return ExitCode.OK
+    if not found:
+        print(f"no job has state in {root}")
+        return ExitCode.OK
+    widths = [max(len(row[column]) for row in (COLUMNS, *found)) for column in range(len(COLUMNS))]
+    for row in (COLUMNS, *found):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return ExitCode.OK
+
+
+def _row(directory: Path) -> tuple[str, ...]:
+    name = directory.name
+    try:
+        log = LocalStore(directory).run(read_log())
+        claim, ended = log.last(Claim), log.last(Ended)
+        report = describe(name, directory, log, read_beat(directory), read_status(directory), time.time())
+    except EdgeSocketError as error:
+        return name, name, "UNKNOWABLE", "", str(error)
+    job = claim[1].job if claim else name
+    finished = report.get("ended")
+    if report["running"]:
+        state = "RUNNING"
+    elif finished is None or ended is None:
+        state = "UNKNOWABLE"
+    else:
+        state = "FAILED" if ended[1].reason else "SAVEPOINT_DONE"
+    submitted = report["claimed_by"]["since"] if claim else ""
+    return job, job, state, submitted, finished["time"] if finished and not report["running"] else ""

@@ -1,0 +1,1 @@
+"""The options of each sink and transform: one file a plugin."""

@@ -1,0 +1,1 @@
+"""What a row is made of: field types, and strict JSON to rows."""

@@ -1,0 +1,208 @@
+"""Rows as Kafka messages: topic, value, key, partition and headers of each row. Nothing here talks to a broker."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from edgesocket.config.plugins.kafka import is_topic_name, topic_field
+from edgesocket.errors import ComponentError
+from edgesocket.rows import Rows
+from edgesocket.sinks.encoding import json_rows, text_columns, text_rows
+
+ANY_PARTITION = -1
+MAX_SHOWN_CHARS = 200
+
+Message = tuple[Any, ...]
+"""The arguments of `Producer.produce`: topic, value, and where they matter key, partition, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageShape:
+    """What the options say about a message."""
+
+    topic: str
+    format: str = "json"
+    field_delimiter: str = ","
+    partition: int | None = None
+    key_fields: Sequence[str] = ()
+    assigned: Sequence[str] = ()
+    header_fields: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Messages:
+    """The messages of some rows.
+
+    Attributes:
+        rows: what they are made of.
+        messages: one for each row, in order; without the refused ones after `drop_refused`.
+        refused: why the row at an index can be no message.
+        bytes: size of the values.
+    """
+
+    rows: Rows
+    messages: Sequence[Message]
+    refused: dict[int, str] = field(default_factory=dict)
+    bytes: int = 0
+    _kept: list[int] | None = None
+    _found: set[int] = field(default_factory=set)
+
+    def drop_refused(self) -> None:
+        """Leave the refused ones out."""
+        if self.refused:
+            self._kept = [index for index in range(len(self.messages)) if index not in self.refused]
+            self.messages = [self.messages[index] for index in self._kept]
+
+    def index_of(self, number: int) -> int:
+        """The row of the message at `number`."""
+        return number if self._kept is None else self._kept[number]
+
+    def mark_found(self, number: int) -> bool:
+        """Note that the message was found again. False if it was before."""
+        if number in self._found:
+            return False
+        self._found.add(number)
+        return True
+
+
+class MessageMaker:
+    """Makes messages of rows.
+
+    Args:
+        shape: what is wanted.
+        schema: columns of all the rows there will be.
+        partitions: number of partitions of a topic; asked where `assign_partitions` needs it.
+
+    Raises:
+        ComponentError: a column that the options name is not there. Not to be retried.
+    """
+
+    def __init__(self, shape: MessageShape, schema: pa.Schema, partitions: Callable[[str], int]) -> None:
+        self._shape = shape
+        self._topic_field = topic_field(shape.topic)
+        self._assigned = [text.encode() for text in shape.assigned]
+        self._partitions = partitions
+        named = {
+            "topic": [self._topic_field] if self._topic_field else [],
+            "partition_key_fields": shape.key_fields,
+            "kafka_headers_fields": shape.header_fields,
+        }
+        for option, names in named.items():
+            for name in names:
+                if name not in schema.names:
+                    known = ", ".join(schema.names)
+                    message = f"Kafka sink: {option} names the column {name}, and the rows have {known}"
+                    raise ComponentError(message, retryable=False)
+        self._value_fields = [name for name in schema.names if name not in shape.header_fields]
+        if not self._value_fields:
+            raise ComponentError("Kafka sink: kafka_headers_fields leaves no column for the value", retryable=False)
+
+    def make(self, rows: Rows) -> Messages:
+        """The messages of these rows."""
+        values = self._values(rows)
+        shape = self._shape
+        refused: dict[int, str] = {}
+        topics: Sequence[str] = self._topics(rows, refused) if self._topic_field else [shape.topic] * rows.count
+        size = sum(map(len, values))
+        if not (shape.key_fields or shape.assigned or shape.header_fields or shape.partition is not None):
+            return Messages(rows, list(zip(topics, values, strict=True)), refused, size)
+        keys = json_rows(_columns(rows, shape.key_fields)) if shape.key_fields else [None] * rows.count
+        partitions = self._find_partitions(topics, values, refused)
+        if not shape.header_fields:
+            return Messages(rows, list(zip(topics, values, keys, partitions, strict=True)), refused, size)
+        headers = self._headers(rows)
+        messages = [
+            (topic, value, key, partition, None, None, 0, header)
+            for topic, value, key, partition, header in zip(topics, values, keys, partitions, headers, strict=True)
+        ]
+        return Messages(rows, messages, refused, size)
+
+    def _values(self, rows: Rows) -> Sequence[bytes]:
+        if rows.records is None and len(self._value_fields) < len(rows.schema):
+            rows = _columns(rows, self._value_fields)
+        if self._shape.format == "json":
+            return json_rows(rows)
+        return rows.records.payloads() if rows.records is not None else text_rows(rows, self._shape.field_delimiter)
+
+    def _topics(self, rows: Rows, refused: dict[int, str]) -> Sequence[str]:
+        """The topic each row names. A row that names none gets an empty text."""
+        (texts,) = text_columns(_columns(rows, [self._topic_field]).batch)
+        topics = [text or "" for text in texts]
+        for topic in set(topics):
+            if is_topic_name(topic):
+                continue
+            for index, text in enumerate(texts):
+                if (text or "") == topic:
+                    shown = f"{topic[:MAX_SHOWN_CHARS]!r} is no name of a topic" if topic else "it is null or empty"
+                    refused[index] = f"column {self._topic_field} names no topic: {shown}"
+        return topics
+
+    def _find_partitions(
+        self, topics: Sequence[str], values: Sequence[bytes], refused: dict[int, str]
+    ) -> Sequence[int]:
+        fixed = self._shape.partition
+        if not self._assigned:
+            return [ANY_PARTITION if fixed is None else fixed] * len(values)
+        return [
+            ANY_PARTITION if index in refused else self._assigned_partition(topic, value)
+            for index, (topic, value) in enumerate(zip(topics, values, strict=True))
+        ]
+
+    def _assigned_partition(self, topic: str, value: bytes) -> int:
+        for number, text in enumerate(self._assigned):
+            if text in value:
+                return number
+        count = self._partitions(topic)
+        rest = count - len(self._assigned)
+        if rest <= 0:
+            raise ComponentError(
+                f"Kafka sink: assign_partitions has {len(self._assigned)} texts, and topic {topic} has {count} "
+                "partitions, so there is none for the other rows; add partitions",
+                retryable=False,
+            )
+        return len(self._assigned) + zlib.crc32(value) % rest
+
+    def _headers(self, rows: Rows) -> list[list[tuple[str, bytes | None]]]:
+        names = self._shape.header_fields
+        columns = text_columns(_columns(rows, names).batch)
+        return [
+            [(name, None if text is None else text.encode()) for name, text in zip(names, texts, strict=True)]
+            for texts in zip(*columns, strict=True)
+        ]
+
+
+_BATCH_HEADER = 61
+_RECORD_FIXED = 3  # attributes, and the differences of time and offset to the batch's, which are 0
+
+
+def wire_size(message: Message) -> int:
+    """Size of a batch with this one message, uncompressed: what a topic's `max.message.bytes` is compared with."""
+    topic_value_key = (*message, None)[:3]
+    size = _RECORD_FIXED
+    for part in topic_value_key[1:]:
+        size += _prefixed(part)
+    headers = message[7] if len(message) > 7 else ()
+    size += _varint(len(headers))
+    for name, value in headers:
+        size += _prefixed(name.encode()) + _prefixed(value)
+    return _BATCH_HEADER + _varint(size) + size
+
+
+def _prefixed(part: bytes | None) -> int:
+    return _varint(-1) if part is None else _varint(len(part)) + len(part)
+
+
+def _varint(number: int) -> int:
+    """Bytes of a zigzag number."""
+    zigzag = 2 * number if number >= 0 else -2 * number - 1
+    return max(1, (zigzag.bit_length() + 6) // 7)
+
+
+def _columns(rows: Rows, names: Sequence[str]) -> Rows:
+    """The rows with some of their columns."""
+    return rows.with_batch(rows.batch.select(list(names)))
