@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from pathlib import Path
 
 from edgesocket.components.registry import sinks as sink_registry
+from edgesocket.components.registry import transforms as transform_registry
 from edgesocket.components.sink import Sink
 from edgesocket.components.state import Host
-from edgesocket.config.job import JobSpec, SinkSpec
-from edgesocket.engine.plan import JobPlan, SinkPlan
+from edgesocket.components.transform import Transform
+from edgesocket.config.job import JobSpec, SinkSpec, TransformSpec
+from edgesocket.config.sinks import SINKS
+from edgesocket.engine.plan import JobPlan, SinkPlan, TransformPlan
+from edgesocket.ingress.service import RepeatedId
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.identity import host_identity
 
@@ -29,14 +34,20 @@ def make_plan(
 ) -> JobPlan:
     """The engine's plan for a job."""
     env, source = spec.env, spec.sources[0]
+    exactly_once = any(SINKS[sink.plugin].claims_exactly_once(sink.options) for sink in spec.sinks)
+    repeated_id = RepeatedId.RESEND if exactly_once else RepeatedId.RECORD
+    schema = source.options.schema
     return JobPlan(
         name=spec.name,
         state_dir=state_dir,
         source_id=source.id,
-        make_source=partial(EdgeSocketSource, spec.name, source.options),
-        sinks=tuple(SinkPlan(sink.id, partial(_make_sink, sink)) for sink in spec.sinks),
+        make_source=partial(EdgeSocketSource, spec.name, source.options, repeated_id),
+        sinks=tuple(_sink_plan(sink) for sink in spec.sinks),
+        transforms=tuple(TransformPlan(one.id, partial(_make_transform, one), one.inputs) for one in spec.transforms),
+        dead_letter=None if spec.dead_letter is None else _sink_plan(spec.dead_letter),
+        schema_hash="" if schema is None else _digest(f"{source.options.json_mode} {schema.fingerprint}"),
         endpoint=source.options.endpoint or "",
-        checkpoint_interval_s=env.checkpoint_interval_ms / 1000,
+        checkpoint_interval_s=max(env.checkpoint_interval_ms, env.min_pause_ms) / 1000,
         checkpoint_timeout_s=env.checkpoint_timeout_ms / 1000,
         checkpoints_kept=env.checkpoints_kept,
         lease_ms=env.lease_ms,
@@ -48,6 +59,19 @@ def make_plan(
         take_over=take_over,
         drop_sink_state=drop_sink_state,
     )
+
+
+def _sink_plan(spec: SinkSpec) -> SinkPlan:
+    to_dead_letter = spec.on_rejected_row == "dead_letter"
+    return SinkPlan(spec.id, partial(_make_sink, spec), spec.inputs, rejects_to_dead_letter=to_dead_letter)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _make_transform(spec: TransformSpec) -> Transform:
+    return transform_registry.factory(spec.plugin)(**spec.arguments)
 
 
 def _make_sink(spec: SinkSpec) -> Sink:

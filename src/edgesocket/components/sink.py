@@ -15,8 +15,8 @@ Guarantees a sink owes:
   transaction is open until it commits, so the engine keeps rows back until then, or until n is aborted;
 - an aborted checkpoint n is never committed by itself; what `prepare(n)` returned belongs to the next `prepare`;
 - a `write` that raises took nothing of its rows, so the same rows are written again (unless the error says `reopen`);
-- a row that it refuses for good goes to `SinkContext.reject`, from `write` or from `prepare`: where that returns, the row
-  is taken care of and the sink goes on without it; everything that may heal is a `ComponentError`.
+- a row that it refuses for good goes to `SinkContext.reject`, from `write` or from `prepare`: where that returns, the
+  row is taken care of and the sink goes on without it; everything that may heal is a `ComponentError`.
 """
 
 from __future__ import annotations

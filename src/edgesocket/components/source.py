@@ -20,7 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgesocket.records import RecordBlock
+import pyarrow as pa
+
+from edgesocket.components.dead_letter import DeadLetter
+from edgesocket.rows import Rows
 
 SourceState = dict[str, Any]
 """What a source remembers at a cut, as JSON: it is written into the commit record."""
@@ -93,6 +96,7 @@ class SourceContext:
             on any thread.
         failed: tells the engine that the source cannot go on; safe on any thread.
         give_up_s: a store that fails for this long fails the job.
+        dead_letter: takes a record that cannot become a row, on the pump's thread, from within `poll`.
     """
 
     job: str
@@ -102,13 +106,14 @@ class SourceContext:
     report: Callable[[object], None]
     failed: Callable[[BaseException], None]
     give_up_s: float = 600.0
+    dead_letter: Callable[[DeadLetter], None] = lambda _: None
 
 
 class Source(Protocol):
     """Where records come from. See the module's text for the order of calls."""
 
-    columns: tuple[str, ...]
-    """Names of the row's columns."""
+    schema: pa.Schema
+    """Names and types of the columns of its rows."""
 
     def open(self, context: SourceContext, restored: RestoredSource) -> int | None:
         """Take over what is restored. Returns K, the id above which ids that are passed over count as lost."""
@@ -116,10 +121,13 @@ class Source(Protocol):
     def start(self) -> None:
         """Open the port. Raises ListenerError when it cannot be bound."""
 
-    def poll(self, timeout_s: float) -> Iterable[RecordBlock]:
-        """Records for the sinks; nothing after `timeout_s` without any, or when woken.
+    def poll(self, timeout_s: float) -> Iterable[Rows]:
+        """Rows for the sinks; nothing after `timeout_s` without any, or when woken.
 
-        Blocks are decoded as they are asked for; all are asked for before anything else is called.
+        Rows are made as they are asked for; all are asked for before anything else is called.
+
+        Raises:
+            BadRecordError: a record cannot become a row, and the job is to fail.
         """
 
     def wake(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from edgesocket.config.convert import Refused, shorten
 from edgesocket.config.nodes import Report
 from edgesocket.config.options import INT_MAX, Kind, Option, OptionTable, ParsedOptions, duration, whole_number
+from edgesocket.config.schema import read_schema
 from edgesocket.packet.cipher import parse_secret_key
 from edgesocket.protocol.grammar import (
     AUTH_PREFIX,
@@ -17,6 +18,7 @@ from edgesocket.protocol.grammar import (
     DEFAULT_MAX_RECORD_BYTES,
     MAX_AUTH_LINE_BYTES,
 )
+from edgesocket.schema.types import RowSchema
 
 MAX_TOKEN_BYTES = MAX_AUTH_LINE_BYTES - len(AUTH_PREFIX)
 """A longer token could never be sent: the first line has a limit."""
@@ -83,9 +85,6 @@ def _check_parallelism(readers: int) -> int:
         raise Refused(f"{readers} readers cannot share one TCP port, which this source binds", "parallelism = 1")
     return readers
 
-
-_SCHEMA_LATER = "rows have one text field named value for now, holding the payload as it came"
-_DEAD_LETTER_LATER = "is not supported yet: there is no dead_letter block so far"
 
 EDGE_SOCKET = OptionTable(
     Option(
@@ -159,7 +158,14 @@ EDGE_SOCKET = OptionTable(
         example='"edge.example.com:9999"',
         description="Address collectors reach this source under, as host:port; shown in logs and status, never bound.",
     ),
-    Option(name="schema", kind=Kind.LATER, description=_SCHEMA_LATER),
+    Option(
+        name="schema",
+        kind=Kind.STRUCTURE,
+        read=read_schema,
+        default_text="one text column named value, the payload as it came",
+        example='{ fields { user_id = "int", event = "string" } }',
+        description="Fields of the JSON payloads, see docs/schema.md.",
+    ),
     Option(
         name="plugin_output",
         kind=Kind.TEXT,
@@ -275,12 +281,19 @@ EDGE_SOCKET = OptionTable(
         name="on_bad_record",
         kind=Kind.CHOICE,
         default="fail",
-        choices=("fail", "reject"),
-        refused={"dead_letter": _DEAD_LETTER_LATER},
+        choices=("fail", "reject", "dead_letter"),
         example="fail",
-        description="A record that does not fit the schema: fail ends the job, reject answers DECODE_FAILED.",
+        description="A record that does not fit the schema: fail ends the job, reject answers DECODE_FAILED, "
+        "dead_letter sends it to the dead_letter block of the job.",
     ),
-    Option(name="json_mode", kind=Kind.LATER, harmless=("strict",), description=_SCHEMA_LATER),
+    Option(
+        name="json_mode",
+        kind=Kind.CHOICE,
+        default="strict",
+        choices=("strict", "lenient"),
+        example="lenient",
+        description="How JSON becomes typed: strict refuses what does not fit, lenient converts as SeaTunnel does.",
+    ),
     Option(name="metadata_datasource_id", kind=Kind.LATER, description="there is no metadata service here"),
 )
 """Every option of the EdgeSocket source."""
@@ -326,7 +339,9 @@ class EdgeSocketOptions:
     arrival_sync_ms: int
     deduplicate: bool
     repeated_id: Literal["record", "resend"] | None
-    on_bad_record: Literal["fail", "reject"]
+    on_bad_record: Literal["fail", "reject", "dead_letter"]
+    schema: RowSchema | None
+    json_mode: Literal["strict", "lenient"]
 
     @classmethod
     def of(cls, **given: Any) -> EdgeSocketOptions:

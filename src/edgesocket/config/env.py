@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgesocket.config.convert import Refused, shorten
-from edgesocket.config.options import Kind, Option, OptionTable, duration, whole_number
+from edgesocket.config.options import INT_MAX, Kind, Option, OptionTable, duration, whole_number
 
 MAX_JOB_NAME = 120
 """Characters of a job's name: it becomes a directory's name."""
@@ -125,12 +125,34 @@ ENV = OptionTable(
         example='{ zone = "a" }',
         description="Tags a worker must have to be given this job.",
     ),
-    _later("min-pause", "checkpoints never overlap, and start one interval apart", "-1"),
+    Option(
+        name="min-pause",
+        kind=Kind.DURATION,
+        unit="ms",
+        default=-1,
+        minimum=-1,
+        maximum=INT_MAX,
+        attribute="min_pause_ms",
+        example="1000",
+        description="Least time from the end of a checkpoint to the start of the next; -1 is checkpoint.interval.",
+    ),
     _later("checkpoint.retain-after-job-cancelled", "the state of a job stays until it is deleted", "true"),
     _later("sink.flush.interval", "sinks flush at every checkpoint", "0"),
     _later("read_limit", "the queue and QUEUE_FULL set the pace"),
-    _later("shade.identifier", _PLAIN_SECRETS, "default"),
-    _later("shade.options", _PLAIN_SECRETS),
+    Option(
+        name="shade.identifier",
+        kind=Kind.TEXT,
+        default="default",
+        example='"base64"',
+        description="How the secrets of the job are encoded: default is not at all, base64 decodes them first.",
+    ),
+    Option(
+        name="shade.options",
+        kind=Kind.TEXT_LIST,
+        default=(),
+        example='["kafka.config"]',
+        description="Further options whose values are encoded in that way.",
+    ),
     _later("shade.properties", _PLAIN_SECRETS),
     _later("jars", "there is no JVM"),
     _later("pipeline_concurrency", "a job has one pipeline"),
@@ -169,6 +191,9 @@ class EnvSpec:
     retry_reset_s: int
     lease_ms: int
     tag_filter: Mapping[str, str]
+    min_pause_ms: int
+    shade_identifier: str
+    shade_options: tuple[str, ...]
 
     @classmethod
     def of(cls, **given: Any) -> EnvSpec:

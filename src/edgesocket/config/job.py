@@ -7,13 +7,15 @@ right. What a job file may leave out is filled in, and each filling in is a line
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from edgesocket.config.convert import Refused, shorten
 from edgesocket.config.document import Document, ReadFile, Surroundings, no_files, read_document
 from edgesocket.config.edge_socket import EDGE_SOCKET, EdgeSocketOptions, check_edge_socket
 from edgesocket.config.env import ENV, EnvSpec, check_job_name
+from edgesocket.config.graph import Node as WireNode
+from edgesocket.config.graph import Wiring, wire
 from edgesocket.config.hocon import PLUGIN_BLOCKS
 from edgesocket.config.nodes import (
     BrokenNode,
@@ -28,14 +30,22 @@ from edgesocket.config.nodes import (
     describe,
 )
 from edgesocket.config.options import Kind, Option, OptionTable, ParsedOptions, parse_options
-from edgesocket.config.sinks import COMMON, SINKS, SINKS_TO_COME
+from edgesocket.config.plugins.common import COMMON, COMMON_TRANSFORM
+from edgesocket.config.shade import unshade
+from edgesocket.config.sinks import SINKS, SINKS_TO_COME, SinkPlugin
+from edgesocket.config.transforms import TRANSFORMS, TRANSFORMS_TO_COME, TransformPlugin
 from edgesocket.errors import ConfigError
 
 SOURCE = "EdgeSocket"
 """The one source there is."""
 
+DEAD_LETTER = "dead_letter"
+"""The block of the sink that takes what was refused, and that sink's id."""
+
 _SOURCE_EXAMPLE = 'source { EdgeSocket { port = 9999, token = "my-edge-token" } }'
 _SINK_EXAMPLE = "sink { Console {} }"
+_TRANSFORM_EXAMPLE = 'transform { Filter { include_fields = ["id", "event"] } }'
+_DEAD_LETTER_EXAMPLE = 'dead_letter { DeadLetter { path = "/var/lib/edge/dead" } }'
 _IN_ENV = "the env block"
 _IN_SOURCE = "source { EdgeSocket { ... } }"
 
@@ -65,9 +75,10 @@ class SinkSpec:
         plugin: its name as this program spells it.
         id: its name inside the job, the same after every restart: `LocalFile`, the second one `LocalFile-2`.
         options: what the sink is made with, checked.
-        plugin_input: names of the rows it takes; empty: all.
+        plugin_input: names of the rows it takes, as written.
         on_rejected_row: what happens to a row the sink refuses for good.
         location: `file:line` of its block.
+        inputs: ids of the source or the transforms whose rows it takes.
     """
 
     plugin: str
@@ -76,6 +87,7 @@ class SinkSpec:
     plugin_input: tuple[str, ...]
     on_rejected_row: Literal["fail", "dead_letter"]
     location: str
+    inputs: tuple[str, ...] = (SOURCE,)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -85,11 +97,26 @@ class SinkSpec:
 
 @dataclass(frozen=True, slots=True)
 class TransformSpec:
-    """One transform of a job. There are none yet."""
+    """One transform of a job.
+
+    Attributes:
+        plugin: its name as this program spells it.
+        id: its name inside the job: `Copy`, the second one `Copy-2`.
+        options: what the transform is made with, checked.
+        inputs: ids of the source or the transforms whose rows it takes.
+        location: `file:line` of its block.
+    """
 
     plugin: str
     id: str
+    options: Any
+    inputs: tuple[str, ...]
     location: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options as keywords for whatever makes the transform."""
+        return asdict(self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +127,9 @@ class JobSpec:
         name: `job.name`, or the file's name without directory and ending.
         env: the env block.
         sources: exactly one, for now.
-        sinks: at least one, in the order of the file. Each takes every row.
-        transforms: empty, for now.
+        sinks: at least one, in the order of the file.
+        transforms: each behind those it takes rows from.
+        dead_letter: where records and rows go that were refused for good.
         notes: what was filled in, ignored or read under an old name: one line each, for the log.
     """
 
@@ -110,6 +138,7 @@ class JobSpec:
     sources: tuple[SourceSpec, ...]
     sinks: tuple[SinkSpec, ...]
     transforms: tuple[TransformSpec, ...] = ()
+    dead_letter: SinkSpec | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -144,8 +173,11 @@ def load_job(
     reader = _JobReader(document, name, strict, report, env_defaults or {})
     env = reader.env()
     source = reader.source()
-    sinks = reader.sinks(source)
-    reader.transforms()
+    transforms = reader.transforms()
+    sinks = reader.sinks()
+    dead_letter = reader.dead_letter()
+    wiring = reader.wiring(source, transforms, sinks)
+    reader.check_together(env, source, sinks, dead_letter)
     reader.leftovers()
     job_name = reader.name_of_job(env)
     if report.problems or source is None:
@@ -154,7 +186,9 @@ def load_job(
         name=job_name,
         env=EnvSpec(**env.values),
         sources=(_source_spec(source),),
-        sinks=tuple(_sink_spec(sink) for sink in sinks),
+        sinks=tuple(_sink_spec(sink, wiring.inputs[sink.id]) for sink in sinks),
+        transforms=_transform_specs(transforms, wiring),
+        dead_letter=_sink_spec(dead_letter, ()) if dead_letter else None,
         notes=tuple(report.notes),
     )
 
@@ -186,7 +220,7 @@ class _JobReader:
         self, document: Document, name: str, strict: bool, report: Report, env_defaults: Mapping[str, Field]
     ) -> None:
         self._env_defaults = env_defaults
-        self._root = document.root
+        self._root = unshade(document.root, report)
         self._used = document.used
         self._name = name
         self._strict = strict
@@ -237,49 +271,102 @@ class _JobReader:
             plugins.append(_Plugin(SOURCE, SOURCE, path, child.location, options))
         return plugins[0] if plugins else None
 
-    def sinks(self, source: _Plugin | None) -> list[_Plugin]:
+    def sinks(self) -> list[_Plugin]:
         """The sinks, Console if the file has none."""
         children = self._children("sink")
         if children == []:
             self._fill_in("sink", _SINK_EXAMPLE, self._top)
             children = [_Child("Console", ObjectNode({}, self._top), self._top)]
-        sinks: list[_Plugin] = []
+        return self._plugins("sink", children, SINKS, SINKS_TO_COME)
+
+    def transforms(self) -> list[_Plugin]:
+        """The transforms, in the order of the file."""
+        return self._plugins("transform", self._children("transform"), TRANSFORMS, TRANSFORMS_TO_COME)
+
+    def dead_letter(self) -> _Plugin | None:
+        """The sink of the dead_letter block, if there is one."""
+        found = self._plugins("dead_letter", self._children("dead_letter"), SINKS, SINKS_TO_COME)
+        for further in found[1:]:
+            message = f"dead letters go to one sink, and there is one at {found[0].location} already"
+            self._report.problem(further.location, "dead_letter", message, "delete one of them")
+        return replace(found[0], id=DEAD_LETTER) if found else None
+
+    def _plugins(
+        self,
+        kind: str,
+        children: list[_Child] | None,
+        known: Mapping[str, SinkPlugin] | Mapping[str, TransformPlugin],
+        to_come: tuple[str, ...],
+    ) -> list[_Plugin]:
+        """The plugins of one kind, their options read and checked."""
+        plugins: list[_Plugin] = []
         for child in children or ():
-            plugin = _spelled(child.name, SINKS)
-            if plugin not in SINKS:
-                self._unknown_plugin("sink", child, list(SINKS), SINKS_TO_COME)
+            plugin = _spelled(child.name, known)
+            if plugin not in known:
+                self._unknown_plugin(kind, child, list(known), to_come)
                 continue
-            number = 1 + sum(sink.plugin == plugin for sink in sinks)
-            sink_id = plugin if number == 1 else f"{plugin}-{number}"
-            path = f"sink.{sink_id}"
+            number = 1 + sum(one.plugin == plugin for one in plugins)
+            plugin_id = plugin if number == 1 else f"{plugin}-{number}"
+            path = f"{kind}.{plugin_id}"
             if child.block is None:
                 continue
-            table = SINKS[plugin].table
-            options = parse_options(table, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK)
-            sinks.append(_Plugin(plugin, sink_id, path, child.location, options))
-        if source is not None and source.options.has("plugin_output"):
-            for sink in sinks:
-                self._check_input(sink, source.options.values["plugin_output"], alone=len(sinks) == 1)
-        return sinks
+            options = parse_options(
+                known[plugin].table, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK
+            )
+            check = known[plugin].check
+            if check is not None:
+                check(options, path, self._report)
+            plugins.append(_Plugin(plugin, plugin_id, path, child.location, options))
+        return plugins
 
-    def transforms(self) -> None:
-        """Refuse every transform: there are none yet."""
-        for child in self._children("transform") or ():
-            message = "transforms are not supported yet: every sink gets the rows as the source makes them"
-            self._report.problem(child.location, f"transform.{shorten(child.name)}", message, "leave transform out")
+    def wiring(self, source: _Plugin | None, transforms: list[_Plugin], sinks: list[_Plugin]) -> Wiring:
+        """Who takes rows from whom."""
+        if source is None:
+            return Wiring({}, ())
+        steps, ends = [_wire_node(one) for one in transforms], [_wire_node(one) for one in sinks]
+        return wire(_wire_node(source), steps, ends, self._report)
+
+    def check_together(
+        self, env: ParsedOptions, source: _Plugin | None, sinks: list[_Plugin], dead_letter: _Plugin | None
+    ) -> None:
+        """Checks across blocks."""
+        deciding = [sink for sink in sinks if _decides(sink)]
+        for sink in deciding[1:]:
+            message = f"decides checkpoints in its own transaction, and so does {deciding[0].path}"
+            self._report.problem(
+                sink.location, sink.path, message, "only one sink of a job can: put it into its own job"
+            )
+        for sink in sinks:
+            self._check_transaction(sink, env)
+        if dead_letter is None:
+            for plugin, key in [(source, "on_bad_record"), *((sink, "on_rejected_row") for sink in sinks)]:
+                if plugin is not None and plugin.options.values.get(key) == "dead_letter":
+                    place = plugin.options.place(key)
+                    message = "the job has no dead_letter block"
+                    self._report.problem(place, f"{plugin.path}.{key}", message, _DEAD_LETTER_EXAMPLE)
+        elif _decides(dead_letter):
+            message = "a sink that decides checkpoints cannot take dead letters"
+            self._report.problem(dead_letter.location, "dead_letter", message, "dead_letter { DeadLetter { ... } }")
+
+    def _check_transaction(self, sink: _Plugin, env: ParsedOptions) -> None:
+        plugin = SINKS[sink.plugin]
+        times = ("checkpoint_interval_ms", "checkpoint_timeout_ms")
+        if plugin.check_times is None or not sink.options.complete(plugin.table) or not env.has(*times):
+            return
+        message = plugin.check_times(_built(sink), *(env.values[name] for name in times))
+        if message:
+            self._report.problem(sink.location, sink.path, message)
 
     def leftovers(self) -> None:
         """Report top-level settings that nothing reads. What a substitution reads is a helper and stays."""
         for key, entry in self._root.fields.items():
-            if key in ("env", *PLUGIN_BLOCKS) or key.startswith("env.") or self._is_used(key):
+            if key in ("env", DEAD_LETTER, *PLUGIN_BLOCKS) or key.startswith("env.") or self._is_used(key):
                 continue
             shown = shorten(key)
             block = key.partition(".")[0]
             if block in PLUGIN_BLOCKS:
                 fix = f"write {block} {{ PluginName {{ ... }} }}, one block inside the other"
                 self._report.problem(entry.location, shown, f"{block} is a block of plugins", fix)
-            elif key == "dead_letter":
-                self._report.problem(entry.location, key, "is not supported yet", "leave dead_letter out")
             elif key in _ELSEWHERE_FROM_TOP:
                 fix = f"move it into {_ELSEWHERE_FROM_TOP[key]}"
                 self._report.problem(entry.location, shown, "is in the wrong place", fix)
@@ -307,19 +394,6 @@ class _JobReader:
             return True
         self._unknown_plugin("source", child, [SOURCE], ())
         return False
-
-    def _check_input(self, sink: _Plugin, output: str | None, *, alone: bool) -> None:
-        """Names that do not fit are harmless where there is one sink, as in SeaTunnel; else they are a mistake."""
-        for name in sink.options.values.get("plugin_input", ()):
-            if name == output:
-                continue
-            place = sink.options.place("plugin_input")
-            shown = shorten(name, quote=True)
-            if alone:
-                self._report.note(f"{place}: {sink.path}.plugin_input names {shown}, which is no output; it is ignored")
-            else:
-                fix = f"set plugin_output = {shown} in the source, or leave plugin_input out"
-                self._report.problem(place, f"{sink.path}.plugin_input", f"{shown} is the output of no source", fix)
 
     def _children(self, kind: str) -> list[_Child] | None:
         """The plugins of a top-level block. None: the block itself has a reported fault."""
@@ -390,11 +464,37 @@ def _source_spec(source: _Plugin) -> SourceSpec:
     return SourceSpec(source.plugin, source.id, options, str(source.location))
 
 
-def _sink_spec(sink: _Plugin) -> SinkSpec:
-    values = dict(sink.options.values)
-    common = {option.key: values.pop(option.key) for option in COMMON if option.key in values}
-    options = SINKS[sink.plugin].build(**values)
-    return SinkSpec(plugin=sink.plugin, id=sink.id, options=options, location=str(sink.location), **common)
+def _sink_spec(sink: _Plugin, inputs: tuple[str, ...]) -> SinkSpec:
+    common = {option.key: sink.options.values[option.key] for option in COMMON if option.key in sink.options.values}
+    place = str(sink.location)
+    return SinkSpec(plugin=sink.plugin, id=sink.id, options=_built(sink), location=place, inputs=inputs, **common)
+
+
+def _built(sink: _Plugin) -> Any:
+    common = {option.key for option in COMMON}
+    return SINKS[sink.plugin].build(**{key: value for key, value in sink.options.values.items() if key not in common})
+
+
+def _decides(sink: _Plugin) -> bool:
+    plugin = SINKS[sink.plugin]
+    return sink.options.complete(plugin.table) and plugin.deciding(_built(sink))
+
+
+def _transform_specs(transforms: list[_Plugin], wiring: Wiring) -> tuple[TransformSpec, ...]:
+    common = {option.key for option in COMMON_TRANSFORM}
+    by_id = {one.id: one for one in transforms}
+    specs = []
+    for one in (by_id[id_] for id_ in wiring.order):
+        values = {key: value for key, value in one.options.values.items() if key not in common}
+        options = TRANSFORMS[one.plugin].build(**values)
+        specs.append(TransformSpec(one.plugin, one.id, options, wiring.inputs[one.id], str(one.location)))
+    return tuple(specs)
+
+
+def _wire_node(plugin: _Plugin) -> WireNode:
+    values = plugin.options.values
+    place = plugin.options.place("plugin_input")
+    return WireNode(plugin.id, plugin.path, values.get("plugin_input", ()), values.get("plugin_output"), place)
 
 
 def _spelled(name: str, known: Iterable[str]) -> str:
@@ -407,8 +507,13 @@ def _elsewhere(*places: tuple[OptionTable, str]) -> dict[str, str]:
     return {name: place for table, place in places for name in table.names if name != "parallelism"}
 
 
-_PLUGINS = {"source": SOURCE, "sink": "Console", "transform": "Copy"}
-_EXAMPLES = {"source": _SOURCE_EXAMPLE, "sink": _SINK_EXAMPLE, "transform": "leave transform out"}
+_PLUGINS = {"source": SOURCE, "sink": "Console", "transform": "Copy", DEAD_LETTER: "DeadLetter"}
+_EXAMPLES = {
+    "source": _SOURCE_EXAMPLE,
+    "sink": _SINK_EXAMPLE,
+    "transform": _TRANSFORM_EXAMPLE,
+    DEAD_LETTER: _DEAD_LETTER_EXAMPLE,
+}
 _ELSEWHERE_FROM_ENV = _elsewhere((EDGE_SOCKET, _IN_SOURCE))
 _ELSEWHERE_FROM_SOURCE = _elsewhere((ENV, _IN_ENV))
 _ELSEWHERE_FROM_SINK = _elsewhere((EDGE_SOCKET, _IN_SOURCE), (ENV, _IN_ENV))

@@ -237,6 +237,10 @@ class ParsedOptions:
         """Where an option stands; the block, if it was not given."""
         return self.places.get(key, self.location)
 
+    def complete(self, table: OptionTable) -> bool:
+        """Whether no option of the block has a problem."""
+        return self.has(*table.defaults())
+
     def has(self, *keys: str) -> bool:
         """Whether none of these options has a problem, so that checks across them make sense."""
         return all(key in self.values for key in keys)

@@ -15,7 +15,7 @@ from edgesocket.config.plugins.dead_letter import DEAD_LETTER, DeadLetterOptions
 from edgesocket.config.plugins.files import check_files
 from edgesocket.config.plugins.http import HTTP, HttpOptions, check_http
 from edgesocket.config.plugins.jdbc import JDBC, JdbcOptions, check_jdbc, claims_exactly_once, is_deciding
-from edgesocket.config.plugins.kafka import KAFKA, KafkaOptions, check_kafka, is_exactly_once
+from edgesocket.config.plugins.kafka import KAFKA, KafkaOptions, check_kafka, check_transaction_timeout, is_exactly_once
 from edgesocket.config.plugins.local_file import LOCAL_FILE, LocalFileOptions
 from edgesocket.config.plugins.null import NULL, NullOptions
 from edgesocket.config.plugins.s3_file import S3_FILE, S3FileOptions, check_s3_file
@@ -42,6 +42,7 @@ class SinkPlugin:
         build: makes the options of checked values.
         check: checks across options; reports problems and notes.
         claims_exactly_once: whether a sink with these options is meant to show every row exactly once.
+        check_times: what is wrong with (options, checkpoint interval, checkpoint timeout in milliseconds), or None.
         deciding: whether a sink with these options decides checkpoints in its own transaction.
     """
 
@@ -50,6 +51,7 @@ class SinkPlugin:
     check: Callable[[ParsedOptions, str, Report], None] | None = None
     claims_exactly_once: Callable[[Any], bool] = _no
     deciding: Callable[[Any], bool] = _no
+    check_times: Callable[[Any, int, int], str | None] | None = None
 
 
 SINKS: Mapping[str, SinkPlugin] = {
@@ -58,7 +60,7 @@ SINKS: Mapping[str, SinkPlugin] = {
     "DeadLetter": SinkPlugin(DEAD_LETTER, DeadLetterOptions, claims_exactly_once=_yes),
     "Http": SinkPlugin(HTTP, HttpOptions, check_http),
     "Jdbc": SinkPlugin(JDBC, JdbcOptions, check_jdbc, claims_exactly_once, is_deciding),
-    "Kafka": SinkPlugin(KAFKA, KafkaOptions, check_kafka, is_exactly_once, is_exactly_once),
+    "Kafka": SinkPlugin(KAFKA, KafkaOptions, check_kafka, is_exactly_once, is_exactly_once, check_transaction_timeout),
     "LocalFile": SinkPlugin(LOCAL_FILE, LocalFileOptions, check_files, claims_exactly_once=_yes),
     "Null": SinkPlugin(NULL, NullOptions),
     "S3File": SinkPlugin(S3_FILE, S3FileOptions, check_s3_file, claims_exactly_once=_yes),

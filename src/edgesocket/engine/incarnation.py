@@ -65,6 +65,9 @@ LOG_WATCH_S = 1.0
 THOROUGH_LOOK_EVERY = 10
 """Every so many looks the directory is listed too."""
 
+DECIDING_LOOK_S = 0.001
+"""How often the pump looks whether a checkpoint that a sink decides has ended."""
+
 REPLY_GRACE_S = 5.0
 """How long a graceful stop waits for owed replies to be read."""
 
@@ -171,6 +174,7 @@ class Incarnation:
         status["sinks"] = {
             "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
             "last_failure": self._sinks.last_failure,
+            "dead_letters": self._sinks.dead_letters,
         }
         if self._source is not None:
             status["source"] = self._source.status()
@@ -253,13 +257,14 @@ class Incarnation:
 
     def _restore(self) -> None:
         plan, log = self._plan, self._log
+        source = plan.make_source()
+        self._sinks.connect(source.schema)
         self._sinks.make()
         self._sinks.open_deciding(log.epoch)
         recovered: Recovered = self._drive(recover(log, log.epoch, has_deciding_sink=self._sinks.deciding is not None))
         for note in recovered.notes:
             self._report(note)
         self._sinks.open_others(log.epoch, recovered, self._prepared(recovered))
-        source = plan.make_source()
         k = source.open(self._source_context(), self._restored_source(recovered))
         self._source = source  # from here on other threads look at it
         started = Started(log.epoch, _unix_ms(), k, plan.arrival_sync_ms, self._host.name, self._host.boot)
@@ -298,6 +303,7 @@ class Incarnation:
             report=self._report,
             failed=self._fail,
             give_up_s=self._plan.give_up_s,
+            dead_letter=self._sinks.bury,
         )
 
     def _restored_source(self, recovered: Recovered) -> RestoredSource:
@@ -365,13 +371,19 @@ class Incarnation:
         return False
 
     def _pump(self, timeout_s: float) -> int:
-        """Move what is queued to the sinks. Returns how many records."""
+        """Move what is queued to the sinks. Returns how many records, or 1 while none may be moved."""
         assert self._source is not None
+        assert self._checkpoints is not None
+        if self._checkpoints.under_way and self._sinks.deciding is not None:
+            # Its transaction is open until the checkpoint is decided: more rows would go into it.
+            time.sleep(DECIDING_LOOK_S)
+            return 1
         moved = 0
-        for block in self._source.poll(timeout_s):
-            self._sinks.write(block, self._while_a_sink_fails)
-            moved += block.count
-            del block  # or it would stay in memory while the source makes the next one
+        for rows in self._source.poll(timeout_s):
+            self._sinks.write(rows, self._while_a_sink_fails)
+            moved += rows.count
+            del rows  # or it would stay in memory while the source makes the next one
+        self._sinks.write_letters(self._while_a_sink_fails)
         self._rows += moved
         return moved
 

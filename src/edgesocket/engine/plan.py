@@ -8,14 +8,33 @@ from pathlib import Path
 
 from edgesocket.components.sink import Sink
 from edgesocket.components.source import Source
+from edgesocket.components.transform import Transform
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """One sink of a job: `sink_id` names it in commit records, so it must not change between runs."""
+    """One sink of a job.
+
+    Attributes:
+        sink_id: names it in commit records, so it must not change between runs.
+        make: makes the sink.
+        inputs: ids of the source or the transforms it takes rows from; empty: the source.
+        rejects_to_dead_letter: a row it refuses for good goes to the job's dead letters, instead of ending the job.
+    """
 
     sink_id: str
     make: Callable[[], Sink]
+    inputs: tuple[str, ...] = ()
+    rejects_to_dead_letter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TransformPlan:
+    """One transform of a job: its id, whose rows it takes (ids of the source or of transforms), and what makes it."""
+
+    transform_id: str
+    make: Callable[[], Transform]
+    inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +45,9 @@ class JobPlan:
         name: job name; the state belongs to it.
         state_dir: where log, blobs, arrival log, lock and beat live.
         source_id, make_source: the source.
-        sinks: where rows go; every sink gets every row.
+        sinks: where rows go.
+        transforms: what happens to rows on their way, each behind those it takes rows from.
+        dead_letter: the sink of records and rows that were refused for good.
         schema_hash: identifies the row type; a change goes on, logged.
         endpoint: the address collectors dial, for the claim and the status.
         checkpoint_interval_s: from the end of one checkpoint to the start of the next.
@@ -45,6 +66,8 @@ class JobPlan:
     source_id: str
     make_source: Callable[[], Source]
     sinks: tuple[SinkPlan, ...]
+    transforms: tuple[TransformPlan, ...] = ()
+    dead_letter: SinkPlan | None = None
     schema_hash: str = ""
     endpoint: str = ""
     checkpoint_interval_s: float = 10.0

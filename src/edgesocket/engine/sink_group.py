@@ -1,15 +1,30 @@
-"""The sinks of one incarnation: opened in order, written to with patience, prepared and committed together."""
+"""The sinks of one incarnation: opened in order, written to with patience, prepared and committed together.
+
+The sink of dead letters is one of them, and the last: what the others refuse, even while they prepare, is in it before
+it prepares itself, so a checkpoint covers every record either way.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from edgesocket.checkpoint.recovery import Recovered
-from edgesocket.components.sink import CommitRole, DecidingSink, Manifest, Sink, SinkContext
-from edgesocket.engine.plan import JobPlan
+from edgesocket.components.dead_letter import DEAD_LETTER_SCHEMA, DeadLetter, dead_letter_rows
+from edgesocket.components.sink import (
+    CommitRole,
+    DecidingSink,
+    Manifest,
+    RejectedRow,
+    Sink,
+    SinkContext,
+    fail_on_rejected_row,
+)
+from edgesocket.engine.pipeline import Pipeline
+from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError
-from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
 
 RETRY_S = 1.0
@@ -22,7 +37,7 @@ Manifests = dict[str, Manifest]
 
 
 class SinkGroup:
-    """Every sink gets every row. Called by the pump only, except for the figures.
+    """Gives each sink the rows that are for it. Called by the pump only, except for the figures.
 
     Args:
         plan: the job.
@@ -32,6 +47,7 @@ class SinkGroup:
     Attributes:
         failing_since: seconds of the clock since when a write has failed; None while all is well.
         last_failure: the cause.
+        dead_letters: how many records and rows went to the dead letters.
     """
 
     def __init__(self, plan: JobPlan, report: Callable[[str], None], now: Callable[[], float]) -> None:
@@ -41,12 +57,30 @@ class SinkGroup:
         self._report = report
         self._now = now
         self._sinks: dict[str, Sink] = {}
+        self._pipeline: Pipeline | None = None
+        self._letters: list[DeadLetter] = []
+        self.dead_letters = 0
 
     # ---- opening -------------------------------------------------------------------------------------------------
 
     def make(self) -> None:
         """Make all of them; nothing is opened."""
-        self._sinks = {sink.sink_id: sink.make() for sink in self._plan.sinks}
+        self._sinks = {sink.sink_id: sink.make() for sink in self._plans()}
+
+    def connect(self, schema: pa.Schema) -> None:
+        """Put the transforms before the sinks. Call it before the sinks are opened.
+
+        Args:
+            schema: the type of the source's rows.
+
+        Raises:
+            ConfigError: a transform does not fit.
+        """
+        self._pipeline = Pipeline(self._plan, schema)
+
+    def _plans(self) -> tuple[SinkPlan, ...]:
+        letters = self._plan.dead_letter
+        return self._plan.sinks if letters is None else (*self._plan.sinks, letters)
 
     def open_deciding(self, epoch: int) -> None:
         """Open the deciding sink, which is fenced and asked before anything else."""
@@ -81,33 +115,70 @@ class SinkGroup:
             sink_id=sink_id,
             last_checkpoint=number,
             prepared={number: prepared[sink_id]} if sink_id in prepared else {},
+            schema=self._schema_of(sink_id),
+            reject=self._rejecter(sink_id),
         )
+
+    def _schema_of(self, sink_id: str) -> pa.Schema:
+        letters = self._plan.dead_letter
+        if letters is not None and sink_id == letters.sink_id:
+            return DEAD_LETTER_SCHEMA
+        assert self._pipeline is not None
+        return self._pipeline.sink_schemas[sink_id]
+
+    def _rejecter(self, sink_id: str) -> Callable[[RejectedRow], None]:
+        if not any(sink.sink_id == sink_id and sink.rejects_to_dead_letter for sink in self._plan.sinks):
+            return fail_on_rejected_row
+
+        def reject(rejected: RejectedRow) -> None:
+            now_ms = time.time_ns() // 1_000_000
+            self.bury(DeadLetter(rejected.batch_id, rejected.row, rejected.reason, sink_id, now_ms))
+
+        return reject
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
-    def write(self, block: RecordBlock, meanwhile: Callable[[], bool]) -> None:
-        """Give a block to every sink. A write that fails took nothing, so it is tried again until it succeeds.
+    def bury(self, letter: DeadLetter) -> None:
+        """Take a record that was refused for good. It is written with the next rows, or as sinks prepare."""
+        self._letters.append(letter)
+
+    def write(self, rows: Rows, meanwhile: Callable[[], bool]) -> None:
+        """Give rows to the sinks. A write that fails took nothing, so it is tried again until it succeeds.
 
         Args:
-            block: the next records.
+            rows: the next ones of the source.
             meanwhile: called many times a second while a sink fails; False ends the trying. What it raises, too.
 
         Raises:
             ComponentError: no retry can heal it, it has lasted for longer than `give_up_s`, or `meanwhile` said so.
             BadRecordError: a sink refuses a row for good.
         """
-        for sink_id, sink in self._sinks.items():
-            while True:
-                try:
-                    sink.write(Rows.of_records(block))
-                    break
-                except ComponentError as error:
-                    self._note_failure(sink_id, error)
-                    if not (error.retryable and not error.reopen and self._waited(meanwhile)):
-                        raise
-            if self.failing_since is not None:
-                self._report(f"sink {sink_id} takes rows again after {self._now() - self.failing_since:.0f} s")
-                self.failing_since = None
+        assert self._pipeline is not None
+        for sink_id, routed in self._pipeline.routed(rows):
+            self._write_to(sink_id, routed, meanwhile)
+        self.write_letters(meanwhile)
+
+    def write_letters(self, meanwhile: Callable[[], bool]) -> None:
+        """Write the dead letters that wait. Raises as `write` does."""
+        if self._letters:
+            letters = self._plan.dead_letter
+            assert letters is not None, "a job without dead letters fails instead"
+            self._write_to(letters.sink_id, dead_letter_rows(self._letters), meanwhile)
+            self.dead_letters += len(self._letters)
+            self._letters = []
+
+    def _write_to(self, sink_id: str, rows: Rows, meanwhile: Callable[[], bool]) -> None:
+        while True:
+            try:
+                self._sinks[sink_id].write(rows)
+                break
+            except ComponentError as error:
+                self._note_failure(sink_id, error)
+                if not (error.retryable and not error.reopen and self._waited(meanwhile)):
+                    raise
+        if self.failing_since is not None:
+            self._report(f"sink {sink_id} takes rows again after {self._now() - self.failing_since:.0f} s")
+            self.failing_since = None
 
     def _note_failure(self, sink_id: str, error: ComponentError) -> None:
         self.last_failure = f"{sink_id}: {error}"
@@ -139,7 +210,12 @@ class SinkGroup:
 
     def prepare(self, number: int) -> Manifests:
         """Step 2. Returns what is left to be committed."""
-        manifests = {sink_id: sink.prepare(number) for sink_id, sink in self._sinks.items()}
+        manifests: Manifests = {}
+        letters = self._plan.dead_letter
+        for sink_id, sink in self._sinks.items():
+            if letters is not None and sink_id == letters.sink_id:
+                self.write_letters(lambda: False)
+            manifests[sink_id] = sink.prepare(number)
         return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}
 
     def commit(self, number: int, manifests: Manifests, role: CommitRole) -> None:

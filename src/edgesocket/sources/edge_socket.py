@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from edgesocket.components.dead_letter import DeadLetter
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import FencedError, StoreError
@@ -31,10 +32,12 @@ from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.protocol.session import ServerEvent
 from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows
 from edgesocket.sources.arrival_journal import ArrivalJournal
 from edgesocket.sources.decoding import RecordDecoder, codec_of
 from edgesocket.sources.notices import Facts, Notices
 from edgesocket.sources.restore import encode_cut, restore_service
+from edgesocket.sources.typing_rows import CheckedCodec, RowMaker
 from edgesocket.store.arrivals import ArrivalWriter, make_durable, read_segments
 
 POLL_RECORDS = 65_536
@@ -55,8 +58,6 @@ LINGER_S = 0.001
 
 class EdgeSocketSource:
     """See the module's text; the contract is `components.source.Source`."""
-
-    columns: tuple[str, ...] = ("value",)
 
     def __init__(self, job: str, options: EdgeSocketOptions, repeated_id: RepeatedId = RepeatedId.RECORD) -> None:
         """Get ready; nothing is opened yet.
@@ -84,14 +85,17 @@ class EdgeSocketSource:
         if options.repeated_id is not None:
             repeated_id = RepeatedId(options.repeated_id)
         self._worthwhile = max(1, mark // 2)
+        checks = options.on_bad_record == "reject" and options.schema is not None
         self._service = IngressService(
             AdmissionRules(options.queue_full_retry_after_ms, options.deduplicate, repeated_id),
             Ledger(GapRule(options.batch_id_gaps)),
             RecordQueue(options.local_queue_capacity, mark, options.local_queue_max_bytes),
-            codec_of(options),
-            raw_blocks=options.packet_mode == "RAW",
+            CheckedCodec(codec_of(options), options) if checks else codec_of(options),
+            raw_blocks=options.packet_mode == "RAW" and not checks,
         )
         self._decoder = RecordDecoder(options)
+        self._rows = RowMaker(options, self._bury)
+        self.schema = self._rows.schema
         self._server: IngressServer | None = None
         self._arrivals: ArrivalJournal | None = None
         self._context: SourceContext | None = None
@@ -265,7 +269,7 @@ class EdgeSocketSource:
 
     # ---- the pump ------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_s: float) -> Iterable[RecordBlock]:
+    def poll(self, timeout_s: float) -> Iterable[Rows]:
         """See Source."""
         service = self._service
         with self._lock:
@@ -283,7 +287,7 @@ class EdgeSocketSource:
             pinned = service.fingerprints.release_pinned()
         for segment in pinned:
             segment.digests()
-        return self._decoder.decoded(blocks)
+        return self._rows.rows(self._decoder.decoded(blocks))
 
     def _wait_for_records(self, timeout_s: float) -> None:
         self._pump_waits = True
@@ -371,6 +375,8 @@ class EdgeSocketSource:
     def _replaced(self) -> int:
         """Records in which bytes that are not UTF-8 became U+FFFD: RAW ones at ingress, packets on their way out."""
         codec = self._service.codec
+        if isinstance(codec, CheckedCodec):
+            codec = codec.inner
         return self._decoder.replaced + (codec.replaced if isinstance(codec, RawCodec) else 0)
 
     def _watch_arrival_log(self, failing_since: float | None, error: StoreError, now: float) -> None:
@@ -408,6 +414,8 @@ class EdgeSocketSource:
                 "replaced_utf8": self._replaced,
                 "reused_ivs": service.reused_ivs,
                 "records_to_sinks": self._taken_records,
+                "bad_records": self._rows.bad,
+                "dropped_payloads": self._rows.dropped,
                 "arrival_log": {
                     "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
                     "last_failure": "" if arrivals is None else arrivals.failure,
@@ -425,6 +433,10 @@ class EdgeSocketSource:
         self._context.report(event)
         if isinstance(event, ServerFailed):
             self._context.failed(event.error)
+
+    def _bury(self, letter: DeadLetter) -> None:
+        assert self._context is not None
+        self._context.dead_letter(letter)
 
     def _report(self, what: str) -> None:
         if self._context is not None:

@@ -19,7 +19,7 @@ COMMON = (
         default="fail",
         choices=("fail", "dead_letter"),
         example="dead_letter",
-        description="A row the sink refuses for good: fail ends the job, dead_letter sends it to the dead_letter block.",
+        description="A row the sink refuses for good: fail ends the job, dead_letter sends it to that block.",
     ),
     Option(
         name="parallelism",
