@@ -122,6 +122,7 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 # Dependency groups need a pip that knows them.
 $(VENV)/.test: pyproject.toml $(VENV)/.run
 	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --editable '.[all]'
 	@$(INSTALL) --group test
 	@touch "$@"
 

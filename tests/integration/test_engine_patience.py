@@ -11,6 +11,7 @@ from edgesocket.components.source import SourceCut
 from edgesocket.components.state import Host
 from edgesocket.engine.incarnation import Incarnation
 from edgesocket.engine.plan import JobPlan
+from edgesocket.rows import text_schema
 from edgesocket.store.local import LocalStore
 from edgesocket.store.ownership import Owner
 from tests.support.jobs import wait_until
@@ -22,7 +23,7 @@ LONGER_S = 2.5
 class BusySource:
     """Takes longer than the lease to open, and to look after itself."""
 
-    columns = ("value",)
+    schema = text_schema()
 
     def __init__(self) -> None:
         self.started = threading.Event()

@@ -16,7 +16,7 @@ from edgesocket.cli.stop_request import asked_to_stop, clear_request
 from edgesocket.components.state import StateStore
 from edgesocket.engine.incarnation import REPLY_GRACE_S
 from edgesocket.engine.runner import JobRunner
-from edgesocket.errors import EdgeSocketError, ExitCode, FencedError, NotOwnerError
+from edgesocket.errors import BadRecordError, EdgeSocketError, ExitCode, FencedError, NotOwnerError
 from edgesocket.store.ownership import Owner
 
 END_MARGIN_S = 5.0
@@ -24,6 +24,12 @@ END_MARGIN_S = 5.0
 
 REQUEST_LOOK_S = 0.5
 """How often a job looks whether somebody asks it to stop."""
+
+_WAYS_ON = (
+    "two ways on: correct the cause, or keep such records aside with a dead_letter block and on_bad_record = dead_letter "
+    "(what a sink refuses: its on_rejected_row = dead_letter); or give the batch up: "
+    "edgesocket settle {job} {id_} --reason TEXT"
+)
 
 
 class RunningJob:
@@ -93,6 +99,8 @@ class RunningJob:
             code = error.exit_code
             if isinstance(error, NotOwnerError | FencedError):
                 self._last_status.clear()  # the status file is another process's
+            if isinstance(error, BadRecordError):
+                self.report(_WAYS_ON.format(job=self.name, id_=error.batch_id))
             raise
         finally:
             self._ended.set()

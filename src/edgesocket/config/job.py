@@ -285,7 +285,12 @@ class _JobReader:
 
     def dead_letter(self) -> _Plugin | None:
         """The sink of the dead_letter block, if there is one."""
-        found = self._plugins("dead_letter", self._children("dead_letter"), SINKS, SINKS_TO_COME)
+        children = self._children(DEAD_LETTER)
+        if children == [] and DEAD_LETTER in self._root.fields:
+            self._report.problem(
+                self._root.fields[DEAD_LETTER].location, DEAD_LETTER, "names no sink", _DEAD_LETTER_EXAMPLE
+            )
+        found = self._plugins(DEAD_LETTER, children, SINKS, SINKS_TO_COME)
         for further in found[1:]:
             message = f"dead letters go to one sink, and there is one at {found[0].location} already"
             self._report.problem(further.location, "dead_letter", message, "delete one of them")

@@ -34,6 +34,11 @@ def listed_block(payloads: Sequence[bytes], first_id: int = 1) -> RecordBlock:
     return RecordBlock.of_payloads(range(first_id, first_id + len(payloads)), payloads)
 
 
+def listed_rows(payloads: Sequence[bytes], first_id: int = 1) -> Rows:
+    """Rows over `listed_block`."""
+    return Rows.of_records(listed_block(payloads, first_id))
+
+
 class SinkHarness(Protocol):
     """How the suite gets at a sink and its destination. One harness is one destination."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgesocket.components.sink import CommitRole, SinkContext
 from edgesocket.errors import ComponentError
-from edgesocket.testing.sink_story import listed_block
+from edgesocket.testing.sink_story import listed_rows
 from edgesocket.testing.sinks import DecidingListSink, GateSink, ListSink, ListStorage
 
 
@@ -20,7 +20,7 @@ def context(epoch: int = 1, job: str = "job") -> SinkContext:
 def test_with_ids_rows_are_pairs(kind) -> None:
     sink = kind(with_ids=True)
     sink.open(context())
-    sink.write(listed_block([b"a", b"b"], first_id=41))
+    sink.write(listed_rows([b"a", b"b"], first_id=41))
     sink.commit(1, sink.prepare(1))
     assert sink.rows == [(41, b"a"), (42, b"b")]
     assert kind(sink.storage).rows == [b"a", b"b"]
@@ -29,7 +29,7 @@ def test_with_ids_rows_are_pairs(kind) -> None:
 def test_prepared_rows_that_vanished_are_an_error() -> None:
     sink = ListSink()
     sink.open(context())
-    sink.write(listed_block([b"a"]))
+    sink.write(listed_rows([b"a"]))
     manifest = sink.prepare(1)
     sink.storage.staged.clear()
     with pytest.raises(ComponentError, match="neither staged nor published"):
@@ -39,7 +39,7 @@ def test_prepared_rows_that_vanished_are_an_error() -> None:
 def test_open_drops_what_no_prepared_manifest_names() -> None:
     sink = ListSink()
     sink.open(context())
-    sink.write(listed_block([b"a"]))
+    sink.write(listed_rows([b"a"]))
     manifest = sink.prepare(1)
     again = ListSink(sink.storage)
     again.open(SinkContext(job="job", epoch=2, sink_id="sink", prepared={1: manifest}))
@@ -52,7 +52,7 @@ def test_a_lost_reply_leaves_the_commit_done() -> None:
     storage = ListStorage(lost_replies=1)
     sink = DecidingListSink(storage)
     sink.open(context())
-    sink.write(listed_block([b"a"]))
+    sink.write(listed_rows([b"a"]))
     manifest = sink.prepare(1)
     with pytest.raises(ComponentError, match="reply"):
         sink.commit(1, manifest)
@@ -67,7 +67,7 @@ def test_jobs_on_one_storage_are_fenced_apart() -> None:
     one.open(context(epoch=1, job="one"))
     other.open(context(epoch=9, job="other"))
     other.fence(9)
-    one.write(listed_block([b"a"]))
+    one.write(listed_rows([b"a"]))
     one.commit(1, one.prepare(1))
     assert (one.landed(), other.landed()) == (1, 0)
 
@@ -76,7 +76,7 @@ def test_a_held_gate_blocks_until_it_is_released() -> None:
     gate = GateSink(with_ids=True)
     gate.open(context())
     gate.hold()
-    thread = threading.Thread(target=lambda: gate.write(listed_block([b"a"], first_id=7)))
+    thread = threading.Thread(target=lambda: gate.write(listed_rows([b"a"], first_id=7)))
     thread.start()
     assert gate.wait_until_blocked()
     assert gate.inner._taken == []
@@ -95,7 +95,7 @@ def test_a_waiting_call_fails_when_the_gate_turns_to_failing() -> None:
 
     def write() -> None:
         try:
-            gate.write(listed_block([b"a"]))
+            gate.write(listed_rows([b"a"]))
         except ComponentError as error:
             errors.append(error)
 
@@ -111,7 +111,7 @@ def test_only_the_named_calls_are_held() -> None:
     gate = GateSink()
     gate.open(context())
     gate.hold(fail=True, calls=["commit"])
-    gate.write(listed_block([b"a"]))
+    gate.write(listed_rows([b"a"]))
     manifest = gate.prepare(1)
     with pytest.raises(ComponentError, match="the gate is shut for commit"):
         gate.commit(1, manifest)
