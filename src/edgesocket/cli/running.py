@@ -26,9 +26,8 @@ REQUEST_LOOK_S = 0.5
 """How often a job looks whether somebody asks it to stop."""
 
 _WAYS_ON = (
-    "two ways on: correct the cause, or keep such records aside with a dead_letter block and on_bad_record = dead_letter "
-    "(what a sink refuses: its on_rejected_row = dead_letter); or give the batch up: "
-    "edgesocket settle {job} {id_} --reason TEXT"
+    "two ways on: give the batch up with edgesocket settle {job} {id_} --reason TEXT, or keep such records aside with "
+    "a dead_letter block and on_bad_record = dead_letter (for a row that a sink refuses: on_rejected_row of that sink)"
 )
 
 

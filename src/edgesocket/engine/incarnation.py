@@ -51,6 +51,7 @@ from edgesocket.errors import (
     FencedError,
     ListenerError,
     NotOwnerError,
+    StoreError,
 )
 
 BEAT_S = 1.0
@@ -67,6 +68,9 @@ THOROUGH_LOOK_EVERY = 10
 
 DECIDING_LOOK_S = 0.001
 """How often the pump looks whether a checkpoint that a sink decides has ended."""
+
+END_LOOK_S = 2.0
+"""Most time that a look at the log may take once the job has failed."""
 
 REPLY_GRACE_S = 5.0
 """How long a graceful stop waits for owed replies to be read."""
@@ -202,6 +206,7 @@ class Incarnation:
             self._serve()
             return self._finish()
         except BadRecordError as error:
+            self._end_look()
             self._append_ended(reason=error.reason, batch_id=error.batch_id)
             raise
         except ComponentError as error:
@@ -437,6 +442,16 @@ class Incarnation:
             drained = not self._pump(0.0 if not drained else 0.05) or drained
         return False
 
+    def _end_look(self) -> None:
+        """Let a look at the log end, if one is under way: an entry cannot be appended before."""
+        deadline = self._now() + END_LOOK_S
+        try:
+            while self._look is not None and self._now() < deadline:
+                if self._looking_at_log(self._now()):
+                    time.sleep(DECIDING_LOOK_S)
+        except EdgeSocketError as error:
+            self._report(f"the commit log cannot be read: {error}")
+
     def _append_ended(self, *, reason: str, batch_id: int = 0) -> None:
         """Say in the log how this incarnation ended; the arrival log is complete when it is closed cleanly."""
         assert self._source is not None
@@ -466,6 +481,9 @@ class Incarnation:
         return drive(procedure, self._perform_any)
 
     def _perform_any(self, effect: Any) -> Any:
+        if isinstance(effect, effects.Wait):
+            # Who it waits for is a checkpoint or a look that was left in the middle: nobody moves that on any more.
+            raise StoreError(effect.reason)
         if isinstance(effect, effects.Create | effects.Read | effects.List | effects.Remove):
             return self._store.perform(effect)
         return self._perform(effect)

@@ -13,25 +13,26 @@ from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.errors import BadRecordError, ComponentError
 from edgesocket.records import RecordBlock
+from edgesocket.rows import Rows, text_schema
 
-BLOCK = RecordBlock.of_payloads([1], [b"a"])
+ROWS = Rows.of_records(RecordBlock.of_payloads([1], [b"a"]))
 
 
 class FlakySink:
-    """Raises what is in `errors`, one a write; takes the block when there is nothing left."""
+    """Raises what is in `errors`, one a write; takes the rows when there is nothing left."""
 
     commit_role = CommitRole.NONE
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
-        self.taken: list[RecordBlock] = []
+        self.taken: list[Rows] = []
 
     def open(self, context: SinkContext) -> None: ...
 
-    def write(self, block: RecordBlock) -> None:
+    def write(self, rows: Rows) -> None:
         if self.errors:
             raise self.errors.pop(0)
-        self.taken.append(block)
+        self.taken.append(rows)
 
     def prepare(self, checkpoint: int) -> Manifest:
         return {}
@@ -67,6 +68,7 @@ def _group(clock: Clock, *sinks: FlakySink, give_up_s: float = 600.0) -> tuple[S
     plan = JobPlan("job", Path(), "source", unused, plans, give_up_s=give_up_s)
     group = SinkGroup(plan, reports.append, clock)
     group.make()
+    group.connect(text_schema())
     return group, reports
 
 
@@ -78,9 +80,9 @@ def test_a_write_that_fails_is_repeated_until_it_succeeds(clock: Clock) -> None:
     good, flaky = FlakySink(), FlakySink(*[ComponentError("disk full")] * 5)
     group, reports = _group(clock, good, flaky)
 
-    group.write(BLOCK, _always)
+    group.write(ROWS, _always)
 
-    assert good.taken == flaky.taken == [BLOCK], "once each"
+    assert good.taken == flaky.taken == [ROWS], "once each"
     assert clock.now == pytest.approx(1005, abs=0.5)
     assert group.failing_since is None
     assert len(reports) == 2, "when it begins, and when it ends"
@@ -96,14 +98,14 @@ def test_what_no_retry_can_heal_is_raised_at_once(clock: Clock) -> None:
     ):
         group, _ = _group(clock, FlakySink(error))
         with pytest.raises(type(error)):
-            group.write(BLOCK, _always)
+            group.write(ROWS, _always)
         assert clock.now == 1000
 
 
 def test_it_gives_up_after_a_while(clock: Clock) -> None:
     group, _ = _group(clock, FlakySink(*[ComponentError("disk full")] * 100), give_up_s=10)
     with pytest.raises(ComponentError, match="disk full"):
-        group.write(BLOCK, _always)
+        group.write(ROWS, _always)
     assert clock.now == pytest.approx(1010, abs=1.1)
 
 
@@ -116,7 +118,7 @@ def test_it_stops_when_it_is_told(clock: Clock) -> None:
 
     group, _ = _group(clock, FlakySink(*[ComponentError("disk full")] * 100))
     with pytest.raises(ComponentError):
-        group.write(BLOCK, meanwhile)
+        group.write(ROWS, meanwhile)
     assert len(looks) == 30
     assert looks[-1] - looks[0] < 2, "it looks many times a second"
 
@@ -127,4 +129,4 @@ def test_what_meanwhile_raises_ends_it(clock: Clock) -> None:
 
     group, _ = _group(clock, FlakySink(ComponentError("disk full")))
     with pytest.raises(KeyError):
-        group.write(BLOCK, meanwhile)
+        group.write(ROWS, meanwhile)
