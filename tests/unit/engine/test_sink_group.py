@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgesocket.components.sink import CommitRole, Manifest, SinkContext
+from edgesocket.checkpoint.recovery import Recovered
+from edgesocket.components.sink import CommitRole, Manifest, RejectedRow, SinkContext
 from edgesocket.engine import sink_group
 from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.engine.sink_group import SinkGroup
@@ -70,6 +71,70 @@ def _group(clock: Clock, *sinks: FlakySink, give_up_s: float = 600.0) -> tuple[S
     group.make()
     group.connect(text_schema())
     return group, reports
+
+
+class RefusingSink(FlakySink):
+    """Refuses every row for good: as it is written, or only when it prepares."""
+
+    def __init__(self, *, late: bool = False) -> None:
+        super().__init__()
+        self.late = late
+
+    def open(self, context: SinkContext) -> None:
+        self.context = context
+
+    def write(self, rows: Rows) -> None:
+        self.taken.append(rows)
+        if not self.late:
+            self._refuse()
+
+    def prepare(self, checkpoint: int) -> Manifest:
+        if self.late:
+            self._refuse()
+        return {}
+
+    def _refuse(self) -> None:
+        self.context.reject(RejectedRow(1, "no room", b"a"))
+
+
+class PreparedSink(FlakySink):
+    """Remembers how many rows it had when it prepared."""
+
+    had = -1
+
+    def prepare(self, checkpoint: int) -> Manifest:
+        self.had = len(self.taken)
+        return {}
+
+
+def _with_dead_letters(clock: Clock, sink: FlakySink, *, to_dead_letter: bool) -> tuple[SinkGroup, PreparedSink]:
+    letters = PreparedSink()
+    unused: Any = None
+    plans = (SinkPlan("sink", lambda: sink, rejects_to_dead_letter=to_dead_letter),)
+    dead_letter = SinkPlan("dead_letter", lambda: letters)
+    group = SinkGroup(JobPlan("job", Path(), "source", unused, plans, dead_letter=dead_letter), print, clock)
+    group.connect(text_schema())
+    group.make()
+    group.open_others(1, Recovered(), {})
+    return group, letters
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_refused_row_is_a_dead_letter_of_the_same_checkpoint(clock: Clock, late: bool) -> None:
+    group, letters = _with_dead_letters(clock, RefusingSink(late=late), to_dead_letter=True)
+    group.write(ROWS, _always)
+    group.prepare(1)
+    assert letters.had == 1
+    row = letters.taken[0].batch.to_pylist()[0]
+    assert (row["batch_id"], row["origin"], row["reason"], row["payload"]) == (1, "sink", "no room", "a")
+    assert group.dead_letters == 1
+
+
+def test_a_refused_row_ends_a_job_that_says_fail(clock: Clock) -> None:
+    group, letters = _with_dead_letters(clock, RefusingSink(), to_dead_letter=False)
+    with pytest.raises(BadRecordError, match="no room"):
+        group.write(ROWS, _always)
+    assert letters.taken == []
 
 
 def _always() -> bool:
