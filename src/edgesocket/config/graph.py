@@ -98,7 +98,7 @@ def _named(source: Node, transforms: Sequence[Node], sinks: Sequence[Node], repo
         inputs[node.id] = tuple(dict.fromkeys(found))
         used.update(found)
     for node in transforms:
-        if node.id not in used and outputs.get(node.output or "") == node.id:
+        if node.id not in used and node.output is not None and outputs.get(node.output) == node.id:
             message = f"nobody takes {shorten(node.output, quote=True)}"
             report.problem(node.place, f"{node.path}.plugin_output", message, "name it in a plugin_input, or delete it")
     return Wiring(inputs, _ordered(transforms, inputs, report))
