@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protocol_model import AUTH_LINE, cut, feed, flatten, meaning_of
 from protocol_strategies import streams
@@ -34,6 +34,8 @@ def converse(pieces: list[bytes], buffer_bytes: int) -> list[ServerEvent]:
 
 
 @settings(max_examples=250, deadline=None)
+@example(b"__BATCH__:9999:\n\n\n", [], 1)
+@example(b"__BATCH__:9998:\n__BATCH__:9999:\n\n__BATCH__:5:\n", [], 4096)
 @given(streams(), st.lists(st.integers(0, 10**6), max_size=12), st.sampled_from([1, 7, 64, 201, 202, 203, 1000, 2**20]))
 def test_any_cut_tells_the_same_events(stream: bytes, places: list[int], buffer_bytes: int) -> None:
     events = converse(cut(stream, places), buffer_bytes)

@@ -125,6 +125,8 @@ def consecutive_lines(raw: bytes, lines: list[bytes], rules: LineRules) -> Recor
     if batch_id is None or len(digits) < _LOW_DIGITS or len(raw) > rules.max_line_bytes:
         return None
     count, low = len(lines), batch_id % _LOW_SPAN
+    if low + count > _LOW_SPAN:
+        return None  # there are fewer tails than lines, and empty lines could make up for it
     size = len(BATCH_PREFIX) + len(digits) + 1
     same = lines[0][: size - _LOW_DIGITS - 1]
     expected = same + same.join(_LOW_TAILS[low : low + count])
