@@ -9,12 +9,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from edgesocket.cli.job_files import JobFile, add_checking_arguments, add_job_arguments, expand_jobs, read_job
-from edgesocket.config.job import SinkSpec
 from edgesocket.config.labels import check_tag_filter
 from edgesocket.config.sinks import SINKS
+from edgesocket.config.specs import SinkSpec
 from edgesocket.errors import ConfigError, ConfigProblem, EdgeSocketError, ExitCode
 
 
@@ -118,12 +117,13 @@ def describe(file: JobFile) -> Iterator[str]:
     yield f"{file.path}: job {spec.name} can run"
     for source in spec.sources:
         options = source.options
-        yield f"  source     {source.plugin}: port {options.port}, {options.packet_mode}{_named(options, '-> ')}"
+        yield f"  source     {source.plugin}: port {options.port}, {options.packet_mode}"
     for transform in spec.transforms:
-        yield f"  transform  {transform.id}{_named(transform, '-> ')}"
+        yield f"  transform  {transform.id} <- {', '.join(transform.inputs)}"
     for sink in spec.sinks:
-        names = f" <- {', '.join(sink.plugin_input)}" if sink.plugin_input else ""
-        yield f"  sink       {sink.id}{names}: {guarantee(sink)}"
+        yield f"  sink       {sink.id} <- {', '.join(sink.inputs)}: {guarantee(sink)}"
+    if spec.dead_letter is not None:
+        yield f"  refused    {spec.dead_letter.plugin} <- records and rows refused for good"
     yield (
         f"  checkpoint every {env.checkpoint_interval_ms / 1000:g} s, {env.checkpoints_kept} kept; "
         f"{env.retry_times} restarts after failures"
@@ -143,9 +143,3 @@ def guarantee(sink: SinkSpec) -> str:
     if plugin is not None and plugin.claims_exactly_once(sink.options):
         return "every row exactly once"
     return "every row at least once: after a crash some come again"
-
-
-def _named(part: Any, arrow: str) -> str:
-    """The name under which others find rows, where there is one."""
-    name = getattr(part, "plugin_output", None)
-    return f" {arrow}{name}" if name else ""

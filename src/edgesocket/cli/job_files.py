@@ -14,8 +14,9 @@ from pathlib import Path
 from edgesocket.config.convert import Refused
 from edgesocket.config.document import SourceFile
 from edgesocket.config.env import check_job_name
-from edgesocket.config.job import JobSpec, load_job
+from edgesocket.config.job import load_job
 from edgesocket.config.labels import ENVIRONMENT_NAME, parse_environment_labels, parse_labels
+from edgesocket.config.specs import JobSpec
 from edgesocket.config.variables import parse_variables
 from edgesocket.config.yaml_files import SeaTunnelYaml, read_hazelcast_yaml, read_seatunnel_yaml
 from edgesocket.errors import UsageError

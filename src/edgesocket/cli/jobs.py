@@ -11,8 +11,8 @@ from edgesocket.components.registry import transforms as transform_registry
 from edgesocket.components.sink import Sink
 from edgesocket.components.state import Host
 from edgesocket.components.transform import Transform
-from edgesocket.config.job import JobSpec, SinkSpec, TransformSpec
 from edgesocket.config.sinks import SINKS
+from edgesocket.config.specs import JobSpec, SinkSpec, TransformSpec
 from edgesocket.engine.plan import JobPlan, SinkPlan, TransformPlan
 from edgesocket.ingress.service import RepeatedId
 from edgesocket.sources.edge_socket import EdgeSocketSource

@@ -7,8 +7,8 @@ right. What a job file may leave out is filled in, and each filling in is a line
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 from edgesocket.config.convert import Refused, shorten
 from edgesocket.config.document import Document, ReadFile, Surroundings, no_files, read_document
@@ -33,14 +33,9 @@ from edgesocket.config.options import Kind, Option, OptionTable, ParsedOptions, 
 from edgesocket.config.plugins.common import COMMON, COMMON_TRANSFORM
 from edgesocket.config.shade import unshade
 from edgesocket.config.sinks import SINKS, SINKS_TO_COME, SinkPlugin
+from edgesocket.config.specs import DEAD_LETTER, SOURCE, JobSpec, SinkSpec, SourceSpec, TransformSpec
 from edgesocket.config.transforms import TRANSFORMS, TRANSFORMS_TO_COME, TransformPlugin
 from edgesocket.errors import ConfigError
-
-SOURCE = "EdgeSocket"
-"""The one source there is."""
-
-DEAD_LETTER = "dead_letter"
-"""The block of the sink that takes what was refused, and that sink's id."""
 
 _SOURCE_EXAMPLE = 'source { EdgeSocket { port = 9999, token = "my-edge-token" } }'
 _SINK_EXAMPLE = "sink { Console {} }"
@@ -48,98 +43,6 @@ _TRANSFORM_EXAMPLE = 'transform { Filter { include_fields = ["id", "event"] } }'
 _DEAD_LETTER_EXAMPLE = 'dead_letter { DeadLetter { path = "/var/lib/edge/dead" } }'
 _IN_ENV = "the env block"
 _IN_SOURCE = "source { EdgeSocket { ... } }"
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """One source of a job.
-
-    Attributes:
-        plugin: its name as this program spells it.
-        id: its name inside the job, the same after every restart.
-        options: checked values.
-        location: `file:line` of its block.
-    """
-
-    plugin: str
-    id: str
-    options: EdgeSocketOptions
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSpec:
-    """One sink of a job.
-
-    Attributes:
-        plugin: its name as this program spells it.
-        id: its name inside the job, the same after every restart: `LocalFile`, the second one `LocalFile-2`.
-        options: what the sink is made with, checked.
-        plugin_input: names of the rows it takes, as written.
-        on_rejected_row: what happens to a row the sink refuses for good.
-        location: `file:line` of its block.
-        inputs: ids of the source or the transforms whose rows it takes.
-    """
-
-    plugin: str
-    id: str
-    options: Any
-    plugin_input: tuple[str, ...]
-    on_rejected_row: Literal["fail", "dead_letter"]
-    location: str
-    inputs: tuple[str, ...] = (SOURCE,)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The options as keywords for whatever makes the sink."""
-        return asdict(self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class TransformSpec:
-    """One transform of a job.
-
-    Attributes:
-        plugin: its name as this program spells it.
-        id: its name inside the job: `Copy`, the second one `Copy-2`.
-        options: what the transform is made with, checked.
-        inputs: ids of the source or the transforms whose rows it takes.
-        location: `file:line` of its block.
-    """
-
-    plugin: str
-    id: str
-    options: Any
-    inputs: tuple[str, ...]
-    location: str
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The options as keywords for whatever makes the transform."""
-        return asdict(self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class JobSpec:
-    """A job file that can run.
-
-    Attributes:
-        name: `job.name`, or the file's name without directory and ending.
-        env: the env block.
-        sources: exactly one, for now.
-        sinks: at least one, in the order of the file.
-        transforms: each behind those it takes rows from.
-        dead_letter: where records and rows go that were refused for good.
-        notes: what was filled in, ignored or read under an old name: one line each, for the log.
-    """
-
-    name: str
-    env: EnvSpec
-    sources: tuple[SourceSpec, ...]
-    sinks: tuple[SinkSpec, ...]
-    transforms: tuple[TransformSpec, ...] = ()
-    dead_letter: SinkSpec | None = None
-    notes: tuple[str, ...] = ()
 
 
 def load_job(

@@ -31,6 +31,7 @@ class Pipeline:
     """
 
     def __init__(self, plan: JobPlan, schema: pa.Schema) -> None:
+        self._source_id = plan.source_id
         self._schemas: dict[str, pa.Schema] = {plan.source_id: schema}
         self._steps: list[tuple[Sequence[str], Transform, str]] = []
         problems: list[ConfigProblem] = []
@@ -50,7 +51,7 @@ class Pipeline:
 
     def routed(self, rows: Rows) -> Iterator[Routed]:
         """What becomes of rows of the source: for each sink, its rows in order."""
-        made: dict[str, list[Rows]] = {next(iter(self._schemas)): [rows]}
+        made: dict[str, list[Rows]] = {self._source_id: [rows]}
         for inputs, transform, output in self._steps:
             results = (transform.apply(rows) for name in inputs for rows in made[name])
             made[output] = [result for result in results if result is not None]

@@ -39,9 +39,25 @@ def test_a_job_that_can_run_is_described(tmp_path: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     assert "job edge can run" in text
     assert "EdgeSocket: port 9999, RAW" in text
-    assert "Console: every row at least once" in text
+    assert "Console <- EdgeSocket: every row at least once" in text
     assert str(tmp_path / ".edgesocket" / "edge") in text
     assert list(tmp_path.iterdir()) == [path], "nothing was made"
+
+
+def test_the_way_of_the_rows_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edge.conf"
+    path.write_text(
+        "env { job.mode = STREAMING }\nsource { EdgeSocket { port = 9999, token = t, plugin_output = raw } }\n"
+        "transform { Copy { plugin_input = raw, plugin_output = two, fields { again = value } } }\n"
+        "sink { Console { plugin_input = two }, Null { plugin_input = raw } }\n"
+        'dead_letter { DeadLetter { path = "/dead" } }\n'
+    )
+    assert check(path) == ExitCode.OK
+    lines = [line.split(":")[0].split() for line in capsys.readouterr().out.splitlines()]
+    assert ["transform", "Copy", "<-", "EdgeSocket"] in lines
+    assert ["sink", "Console", "<-", "Copy"] in lines
+    assert ["sink", "Null", "<-", "EdgeSocket"] in lines
+    assert ["refused", "DeadLetter"] in [line[:2] for line in lines]
 
 
 def test_what_is_filled_in_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgesocket.config.document import SourceFile, Surroundings, read_document
-from edgesocket.config.job import JobSpec, load_job
+from edgesocket.config.job import load_job
 from edgesocket.config.nodes import Report, to_python
+from edgesocket.config.specs import JobSpec
 from edgesocket.errors import ConfigError
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

@@ -88,9 +88,9 @@ def test_an_output_belongs_to_one_block() -> None:
     report = Report()
     transform = _node("t", "raw", output="raw", line=7)
     wire(_node("in", output="raw"), [transform], [_node("o1", "raw"), _node("o2", "raw")], report)
-    problems = report.sorted_problems("job.conf")
-    assert {(problem.location, problem.path) for problem in problems} == {("job.conf:7", "block.t.plugin_output")}
-    assert any("raw" in problem.message and "output of in already" in problem.message for problem in problems)
+    (problem,) = report.sorted_problems("job.conf")
+    assert (problem.location, problem.path) == ("job.conf:7", "block.t.plugin_output")
+    assert problem.message == "raw is the output of in already"
 
 
 def test_an_input_that_is_no_output_is_a_problem_which_names_the_outputs() -> None:
