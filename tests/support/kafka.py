@@ -84,7 +84,11 @@ class KafkaBroker:
         (directory / "server.properties").write_text(properties, encoding="utf-8")
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         formatted = subprocess.run(
-            [*self._java("kafka.tools.StorageTool"), "format", "-t", cluster, "-c", directory / "server.properties"],
+            [
+                *self._java("kafka.tools.StorageTool"), "format",
+                f"--cluster-id={cluster}",  # one word: an id may begin with a dash
+                f"--config={directory / 'server.properties'}",
+            ],
             capture_output=True, text=True, timeout=START_S, check=False,
         )  # fmt: skip
         assert formatted.returncode == 0, formatted.stderr
