@@ -51,7 +51,7 @@ static const double NEVER = 1e18;
 enum mode { MODE_FULL, MODE_WINDOW };
 
 struct options {
-    const char *host, *port, *token;
+    const char *host, *port, *token, *payloads;
     enum mode mode;
     bool replies;
     size_t window, payload_bytes;
@@ -132,7 +132,32 @@ static void lines_stamp(struct lines *lines, uint64_t first_id) {
     lines->next_pass_id = first_id + lines->count;
 }
 
+/* The payloads of a file, all `length` bytes long and one a line; they are used over and over. */
+struct payload_file {
+    char *bytes;
+    size_t lines;
+};
+
+static struct payload_file read_payloads(const char *path, size_t length) {
+    struct payload_file file = {NULL, 0};
+    FILE *in = fopen(path, "rb");
+    if (!in || fseek(in, 0, SEEK_END) != 0) fail(EXIT_USAGE, "cannot read --payloads", path);
+    long size = ftell(in);
+    rewind(in);
+    file.bytes = size > 0 ? malloc((size_t)size) : NULL;
+    if (!file.bytes || fread(file.bytes, 1, (size_t)size, in) != (size_t)size)
+        fail(EXIT_USAGE, "cannot read --payloads", path);
+    fclose(in);
+    file.lines = (size_t)size / (length + 1);
+    bool fits = (size_t)size == file.lines * (length + 1);
+    for (size_t i = 0; fits && i < file.lines; i++) fits = file.bytes[(i + 1) * (length + 1) - 1] == '\n';
+    if (!fits) fail(EXIT_USAGE, "every line of --payloads has --payload bytes", path);
+    return file;
+}
+
 static void lines_build(struct lines *lines, size_t payload_bytes, uint64_t first_id) {
+    struct payload_file file = {NULL, 0};
+    if (opt.payloads) file = read_payloads(opt.payloads, payload_bytes);
     size_t head = sizeof BATCH_PREFIX - 1;
     lines->line_bytes = head + ID_DIGITS + 1 + payload_bytes + 1;
     lines->count = 1;
@@ -150,9 +175,14 @@ static void lines_build(struct lines *lines, size_t payload_bytes, uint64_t firs
         snprintf(digits, sizeof digits, "%0*zu", ID_DIGITS, i);
         memcpy(line + head, digits, ID_DIGITS);
         line[head + ID_DIGITS] = ':';
-        fill_payload(line + head + ID_DIGITS + 1, payload_bytes, i);
+        char *payload = line + head + ID_DIGITS + 1;
+        if (file.bytes)
+            memcpy(payload, file.bytes + i % file.lines * (payload_bytes + 1), payload_bytes);
+        else
+            fill_payload(payload, payload_bytes, i);
         line[lines->line_bytes - 1] = '\n';
     }
+    free(file.bytes);
     lines_stamp(lines, (first_id + lines->count - 1) / lines->count * lines->count);
 }
 
@@ -453,7 +483,8 @@ static const struct option long_options[] = {
     {"first-id", required_argument, NULL, 'i'},   {"records", required_argument, NULL, 'n'},
     {"slices", required_argument, NULL, 'c'},     {"server-pid", required_argument, NULL, 'P'},
     {"connect", required_argument, NULL, 'C'},    {"drain", required_argument, NULL, 'D'},
-    {"no-replies", no_argument, NULL, 'r'},       {NULL, 0, NULL, 0},
+    {"no-replies", no_argument, NULL, 'r'},       {"payloads", required_argument, NULL, 'f'},
+    {NULL, 0, NULL, 0},
 };
 
 static void set_option(int c, const char *value) {
@@ -463,6 +494,7 @@ static void set_option(int c, const char *value) {
     case 't': opt.token = value; break;
     case 'w': opt.window = strtoul(value, NULL, 10); break;
     case 'b': opt.payload_bytes = strtoul(value, NULL, 10); break;
+    case 'f': opt.payloads = value; break;
     case 'u': opt.warmup_s = atof(value); break;
     case 's': opt.seconds = atof(value); break;
     case 'i': opt.first_id = strtoull(value, NULL, 10); break;

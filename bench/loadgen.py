@@ -13,8 +13,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 ID_DIGITS = 16
@@ -27,7 +28,7 @@ TEXT = (
     b'2025-11-30T01:14:02.511Z INFO [gateway-7] {"event": "reading", "sensor": "t-204", '
     b'"value": 21.75, "unit": "C"} path=/var/lib/edge/queue took=12ms '
 )
-EXIT_UNAVAILABLE, EXIT_TRY_LATER, EXIT_AUTH = 69, 75, 77
+EXIT_USAGE, EXIT_UNAVAILABLE, EXIT_TRY_LATER, EXIT_AUTH = 64, 69, 75, 77
 
 
 def fail(code: int, message: str) -> NoReturn:
@@ -39,13 +40,14 @@ def fail(code: int, message: str) -> NoReturn:
 class Lines:
     """The prebuilt lines. Their number is a power of ten, so a pass changes the upper digits of the ids only."""
 
-    def __init__(self, payload_bytes: int, first_id: int) -> None:
+    def __init__(self, payload_bytes: int, first_id: int, given: Sequence[bytes] = ()) -> None:
         self.line_bytes = len(PREFIX) + ID_DIGITS + 1 + payload_bytes + 1
         self.count = 1
         while self.count < 100_000 and self.count * 10 * self.line_bytes <= BUFFER_BYTES:
             self.count *= 10
         repeated = TEXT * (payload_bytes // len(TEXT) + 2)
-        payloads = [repeated[n * 7 % len(TEXT) :][:payload_bytes] for n in range(self.count)]
+        texts = given or [repeated[n * 7 % len(TEXT) :][:payload_bytes] for n in range(len(TEXT))]
+        payloads = [texts[n % len(texts)] for n in range(self.count)]
         self.bytes = bytearray(b"".join(b"%b%016d:%b\n" % (PREFIX, n, text) for n, text in enumerate(payloads)))
         self.high = b"0" * (ID_DIGITS + 1 - len(str(self.count)))
         self.stamp(-(-first_id // self.count) * self.count)
@@ -156,7 +158,7 @@ class Collector:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.lines = Lines(options.payload, options.first_id or int(time.time()) * 1_000_000)
+        self.lines = Lines(options.payload, options.first_id or int(time.time()) * 1_000_000, read_payloads(options))
         self.tally = Tally()
         self.times: list[float] = []
         self.sent = 0
@@ -283,6 +285,16 @@ class Collector:
         return found
 
 
+def read_payloads(options: argparse.Namespace) -> list[bytes]:
+    """The payloads of the file of `--payloads`, if there is one: one a line, all of `--payload` bytes."""
+    if options.payloads is None:
+        return []
+    payloads: list[bytes] = options.payloads.read_bytes().removesuffix(b"\n").split(b"\n")
+    if any(len(payload) != options.payload for payload in payloads):
+        fail(EXIT_USAGE, "every line of --payloads has --payload bytes")
+    return payloads
+
+
 def read_options() -> argparse.Namespace:
     """The options of loadgen.c."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -292,6 +304,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--mode", choices=["full", "window", "stop"], default="full")
     parser.add_argument("--window", type=int, default=64)
     parser.add_argument("--payload", type=int, default=256)
+    parser.add_argument("--payloads", type=Path, help="a file with payloads, one a line, all of --payload bytes")
     parser.add_argument("--warmup", type=float, default=0.3)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--first-id", type=int, default=0)

@@ -11,6 +11,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from time import monotonic
 from typing import Any
@@ -32,6 +33,7 @@ class Load:
         payload: bytes of payload a line.
         seconds, warmup: length of the measured window and of what goes before it; without meaning with `records`.
         records: send exactly so many instead, and measure all of them in `slices` equal slices.
+        payloads: a file with the payloads, one a line, each of `payload` bytes; else some text.
     """
 
     mode: str = "full"
@@ -41,12 +43,14 @@ class Load:
     warmup: float = 0.3
     records: int = 0
     slices: int = 1
+    payloads: Path | None = None
 
     def options(self) -> list[str]:
         """As the generator's options."""
         words = ["--mode", self.mode, "--payload", str(self.payload), "--warmup", str(self.warmup)]
         words += ["--seconds", str(self.seconds), "--slices", str(self.slices)]
         words += ["--window", str(self.window)] if self.mode == "window" else []
+        words += ["--payloads", str(self.payloads)] if self.payloads else []
         return words + (["--records", str(self.records)] if self.records else [])
 
 

@@ -40,6 +40,7 @@ sink {{
   Null {{}}
 }}
 """
+"""The job of the product where a part has no other; `{port}`, `{token}`, `{queue}` and `{dir}` are filled in."""
 
 
 class ServerFailedError(Exception):
@@ -56,6 +57,7 @@ class ServerSpec:
         command: the command line; `{port}`, `{token}`, `{queue}`, `{dir}` and `{job}` are filled in.
         queue: capacity of its queue, or None for a server without one.
         replies: False for a server that never answers.
+        job: the text of its job file, with the same names to fill in.
     """
 
     key: str
@@ -63,6 +65,7 @@ class ServerSpec:
     command: tuple[str, ...]
     queue: int | None = None
     replies: bool = True
+    job: str = JOB
 
 
 @dataclass
@@ -124,7 +127,7 @@ def start(spec: ServerSpec, pins: Pins, directory: Path) -> Server:
     place.mkdir(parents=True)
     port, log, job = free_port(), place / "output.log", place / "job.conf"
     values = {"port": port, "token": TOKEN, "queue": spec.queue or 65536, "dir": place, "job": job}
-    job.write_text(JOB.format(**values))
+    job.write_text(spec.job.format(**values))
     job.chmod(0o600)
     with log.open("wb") as output:
         process = subprocess.Popen(

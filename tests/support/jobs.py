@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.template_process import ForkedRun, fork_run
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "integration-token"
 START_TIMEOUT_S = 30.0
@@ -76,6 +78,7 @@ class Job:
         log: where its standard error goes, if not beside the job file.
         stdout: where its standard output goes.
         env: further environment variables.
+        forked: fork it off a process that has its imports done already (with `kill_at`; see `template_process`).
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Job:
         log: Path | None = None,
         stdout: int = subprocess.DEVNULL,
         env: dict[str, str] | None = None,
+        forked: bool = False,
     ) -> None:
         command = [sys.executable, "-m", "edgesocket"]
         if kill_at is not None:
@@ -95,6 +99,13 @@ class Job:
             command = [sys.executable, "-m", "tests.support.killable_run", name, point, str(nth)]
         self.log = log or conf.parent / f"{conf.stem}.log"
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
+        self.process: subprocess.Popen[bytes] | ForkedRun
+        if forked and kill_at is not None:
+            run = fork_run((name, point, nth), ["run", str(conf), *options], self.log)
+            if run is not None:
+                self.log.touch()
+                self.process = run
+                return
         with self.log.open("ab") as stream:
             self.process = subprocess.Popen(
                 [*command, "run", str(conf), *options],

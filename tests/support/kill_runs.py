@@ -115,7 +115,7 @@ def _kill_points(points: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 def _one_run(conf: Path, port: int, collector: EagerCollector, goal: int, kill_at: tuple[str, int]) -> bool:
     """One incarnation, until its kill point or until `goal` is acknowledged. Whether it was killed."""
-    with Job(conf, kill_at=kill_at) as job:
+    with Job(conf, kill_at=kill_at, forked=True) as job:
         if job.wait_until_listening():
             for _ in range(1000):
                 if collector.run(port, goal) or job.process.poll() is not None:

@@ -53,6 +53,7 @@ class Rig:
         options: further options of the source.
         fault: fault points of the store and the arrival log.
         boot: the running kernel, as far as the job knows.
+        plan: further fields of the job's plan.
     """
 
     directory: Path
@@ -63,6 +64,7 @@ class Rig:
     boot: str = "boot-1"
     sink_id: str = "sink"
     drop_sink_state: frozenset[str] = frozenset()
+    plan: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self.reports: list[str] = []
@@ -79,6 +81,7 @@ class Rig:
             sinks=(SinkPlan(self.sink_id, lambda: self.make_sink(self.storage)),),
             arrival_sync_ms=options.get("arrival_sync_ms", 1000),
             drop_sink_state=self.drop_sink_state,
+            **(self.plan or {}),
         )
         store = LocalStore(self.directory, fault=self.fault)
         self.incarnation = Incarnation(
