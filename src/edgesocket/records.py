@@ -13,6 +13,7 @@ Everything else (queue, ledger, sinks) asks a block for what it needs and never 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,19 @@ Offsets = npt.NDArray[np.int64]
 IdArray = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where records came from, kept only where somebody asked for it.
+
+    Attributes:
+        received_us: when they were received, microseconds since 1970 in UTC.
+        peer: address of the collector that sent them, as the log shows it.
+    """
+
+    received_us: int
+    peer: str
+
+
 class RecordBlock:
     """Records in arrival order, immutable once made.
 
@@ -34,9 +48,10 @@ class RecordBlock:
         ids: int64 array of `count` ids, or None where they are `first_id, first_id + 1, ...`.
         payload_bytes: sum of the payload lengths.
         compression: how every payload of this block is compressed.
+        origin: where all of them came from; None where nobody asked, or where a checkpoint brought them back.
     """
 
-    __slots__ = ("_columns", "_payloads", "compression", "count", "first_id", "ids", "payload_bytes")
+    __slots__ = ("_columns", "_payloads", "compression", "count", "first_id", "ids", "origin", "payload_bytes")
 
     def __init__(
         self,
@@ -51,6 +66,7 @@ class RecordBlock:
         self.ids = ids
         self.payload_bytes = payload_bytes
         self.compression = compression
+        self.origin: Origin | None = None
         self._columns: tuple[Bytes, Offsets, Offsets] | None = None
         self._payloads: Sequence[bytes] | None = None
 
@@ -82,9 +98,11 @@ class RecordBlock:
         return block
 
     @classmethod
-    def of_run(cls, first_id: int, payloads: Sequence[bytes]) -> RecordBlock:
-        """A block of separate, uncompressed payloads with the ids `first_id`, `first_id + 1`, ..."""
-        block = cls(len(payloads), first_id, None, sum(map(len, payloads)), Compression.NONE)
+    def of_run(
+        cls, first_id: int, payloads: Sequence[bytes], compression: Compression = Compression.NONE
+    ) -> RecordBlock:
+        """A block of separate payloads with the ids `first_id`, `first_id + 1`, ..."""
+        block = cls(len(payloads), first_id, None, sum(map(len, payloads)), compression)
         block._payloads = payloads
         return block
 
@@ -119,10 +137,12 @@ class RecordBlock:
         ids = None if self.ids is None else self.ids[start:stop]
         if self._columns is not None:
             data, starts, ends = self._columns
-            return RecordBlock.of_columns(data, starts[start:stop], ends[start:stop], first_id, ids, self.compression)
-        payloads = self.payloads()[start:stop]
-        block = RecordBlock(stop - start, first_id, ids, sum(map(len, payloads)), self.compression)
-        block._payloads = payloads
+            block = RecordBlock.of_columns(data, starts[start:stop], ends[start:stop], first_id, ids, self.compression)
+        else:
+            payloads = self.payloads()[start:stop]
+            block = RecordBlock(stop - start, first_id, ids, sum(map(len, payloads)), self.compression)
+            block._payloads = payloads
+        block.origin = self.origin
         return block
 
     def lengths(self) -> Offsets:
@@ -170,6 +190,13 @@ class RecordBlock:
         """The same ids with other, uncompressed payloads."""
         block = RecordBlock(self.count, self.first_id, self.ids, sum(map(len, payloads)), Compression.NONE)
         block._payloads = payloads
+        block.origin = self.origin
+        return block
+
+    def with_origin(self, origin: Origin | None) -> RecordBlock:
+        """The same records, said to come from `origin`. Copies nothing."""
+        block = RecordBlock(self.count, self.first_id, self.ids, self.payload_bytes, self.compression)
+        block._columns, block._payloads, block.origin = self._columns, self._payloads, origin
         return block
 
     @property
@@ -186,7 +213,9 @@ class RecordBlock:
         if data.nbytes <= 2 * (stop - base):
             return self
         own = data[base:stop].copy()
-        return RecordBlock.of_columns(own, starts - base, ends - base, self.first_id, self.ids, self.compression)
+        block = RecordBlock.of_columns(own, starts - base, ends - base, self.first_id, self.ids, self.compression)
+        block.origin = self.origin
+        return block
 
     @property
     def pinned_bytes(self) -> int:

@@ -97,11 +97,12 @@ class RecordQueue:
         """Sequence number that the next record will get."""
         return self.head + self.records
 
-    def takes(self, payload_bytes: int) -> bool:
-        """Whether a record of that size is below both marks."""
-        if not self.records:
+    def takes(self, payload_bytes: int, more_records: int = 0, more_bytes: int = 0) -> bool:
+        """Whether a record of that size is below both marks, behind `more_records` that are about to be queued."""
+        records = self.records + more_records
+        if not records:
             return True
-        return self.records < self.mark and self.payload_bytes + payload_bytes <= self.max_bytes
+        return records < self.mark and self.payload_bytes + more_bytes + payload_bytes <= self.max_bytes
 
     def takes_of(self, block: RecordBlock) -> int:
         """How many leading records of `block` are below both marks."""
@@ -116,10 +117,12 @@ class RecordQueue:
             return 1
         return room
 
-    @property
-    def full(self) -> bool:
-        """Whether not one more record fits physically. Above the mark; needs a second producer to happen."""
-        return self.records >= self.capacity
+    def is_full(self, more_records: int = 0) -> bool:
+        """Whether not one more record fits physically, behind `more_records` that are about to be queued.
+
+        That is above the mark, and needs a second producer to happen.
+        """
+        return self.records + more_records >= self.capacity
 
     def fitted(self, block: RecordBlock) -> RecordBlock:
         """The block as it should be queued: copied out of its receive buffer where too much of those is kept alive.
@@ -131,7 +134,7 @@ class RecordQueue:
         return block.compacted() if wasteful else block
 
     def append(self, block: RecordBlock) -> None:
-        """Queue a block. The caller has asked `takes`, `takes_of` or `full`."""
+        """Queue a block. The caller has asked `takes`, `takes_of` or `is_full`."""
         buffer = block.buffer
         if buffer is not None and not (self._blocks and self._blocks[-1].buffer is buffer):
             self.pinned_bytes += buffer.nbytes
@@ -152,16 +155,19 @@ class RecordQueue:
     def take(self, max_records: int, max_bytes: int) -> list[RecordBlock]:
         """Take the first blocks: at most `max_records` records, and no block after `max_bytes` payload bytes.
 
-        Splits a block where needed, so the bytes are passed by less than one block of a receive buffer, or one record.
+        Splits a block where needed, so the bytes are passed by less than one record.
         """
         if self.records <= max_records and self.payload_bytes <= max_bytes:
             return self.take_all()
         taken: list[RecordBlock] = []
         while self.records and max_records > 0 and max_bytes > 0:
             block = self._blocks.popleft()
-            if block.count > max_records:
-                self._blocks.appendleft(block.part(max_records, block.count))
-                block = block.part(0, max_records)
+            count = min(block.count, max_records)
+            if block.payload_bytes > max_bytes:
+                count = min(count, 1 + int(np.searchsorted(np.cumsum(block.lengths()), max_bytes)))
+            if count < block.count:
+                self._blocks.appendleft(block.part(count, block.count))
+                block = block.part(0, count)
             buffer = block.buffer
             if buffer is not None and not (self._blocks and self._blocks[0].buffer is buffer):
                 self.pinned_bytes -= buffer.nbytes

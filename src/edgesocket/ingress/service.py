@@ -35,9 +35,10 @@ from edgesocket.ingress.batch_states import BatchState
 from edgesocket.ingress.fingerprints import FingerprintImage, FingerprintMemory
 from edgesocket.ingress.ledger import Ledger, LedgerImage
 from edgesocket.ingress.record_queue import QueueImage, RecordQueue
+from edgesocket.ingress.together import Together
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.replies import DECODE_FAILED, DECRYPT_FAILED, RECEIVED, RETRY, Reply, ReplyKind, queue_full
-from edgesocket.records import RecordBlock
+from edgesocket.records import Origin, RecordBlock
 
 
 class ReplySink(Protocol):
@@ -151,6 +152,8 @@ class IngressService:
         self.last_repeated_id = 0
         self.reused_ivs = 0
         """Encrypted packets whose iv another record had."""
+        self.origin: Origin | None = None
+        """Where the records that are accepted now come from; None where nobody asks."""
         self._ivs = IvMemory()
         self._raw_blocks = raw_blocks
         self._queue_full = queue_full(rules.retry_after_ms)
@@ -199,10 +202,49 @@ class IngressService:
         return None if taken == block.count else block.part(taken, block.count)
 
     def _each(self, block: RecordBlock, replies: ReplySink) -> RecordBlock | None:
+        if block.ids is None and block.first_id > self.ledger.highest_known:
+            return self._each_new(block, replies)
         for index, payload in enumerate(block.payloads()):
             if not self._offer(block.id_at(index), payload, replies):
                 return block.part(index, block.count)
         return None
+
+    def _each_new(self, block: RecordBlock, replies: ReplySink) -> RecordBlock | None:
+        """Admit records of ids that nobody knows, so that none can be a resend: those accepted go in as one block."""
+        together = Together()
+        overloaded = self.ledger.overloaded
+        for index, payload in enumerate(block.payloads()):
+            batch_id = block.first_id + index
+            if overloaded or not self.queue.takes(len(payload), together.records, together.bytes):
+                self._accept_together(together, replies)
+                return block.part(index, block.count)
+            try:
+                admitted = self.codec.admit(payload)
+                refusal = RETRY if self.queue.is_full(together.records) else None
+            except DecryptError:
+                refusal = DECRYPT_FAILED
+            except DecodeError:
+                refusal = DECODE_FAILED
+            if refusal is not None:
+                self._accept_together(together, replies)
+                together = Together()
+                (self._refuse if refusal is DECODE_FAILED else self._hold_one)(batch_id)
+                self._reply(replies, refusal)
+                overloaded = self.ledger.overloaded
+                continue
+            if admitted.iv is not None:
+                self.reused_ivs += self._ivs.is_reused(admitted.iv, batch_id, admitted.digest)
+            if not together.fits(admitted):
+                self._accept_together(together, replies)
+                together = Together()
+            together.add(batch_id, admitted)
+        self._accept_together(together, replies)
+        return None
+
+    def _accept_together(self, together: Together, replies: ReplySink) -> None:
+        if together.records:
+            self._accept_block(together.block(), together.digests)
+            self._reply(replies, RECEIVED, together.records)
 
     def hold_block(self, block: RecordBlock, replies: ReplySink) -> None:
         """Answer QUEUE_FULL to every record of a block that `offer_block` handed back."""
@@ -240,7 +282,7 @@ class IngressService:
         except DecodeError:
             self._refuse(batch_id)
             return DECODE_FAILED
-        if self.queue.full:
+        if self.queue.is_full():
             self._hold(batch_id, batch_id)
             return RETRY
         state = self.ledger.state(batch_id)
@@ -275,6 +317,8 @@ class IngressService:
         # The floor must be on disk before the first reply ever: without it the watermark has no beginning.
         self._must_sync |= self.ledger.floor is None
         block = self.queue.fitted(block)
+        if self.origin is not None:
+            block = block.with_origin(self.origin)
         self.queue.append(block)
         if self.rules.deduplicate:
             self.fingerprints.remember(block, digests)
@@ -301,6 +345,9 @@ class IngressService:
     def _nobody_would_hold(self, state: BatchState, id_: int) -> bool:
         """The same of an id that is refused for now."""
         return state is BatchState.SETTLED or (state is BatchState.GAP and id_ < self.ledger.highest_offered)
+
+    def _hold_one(self, batch_id: int) -> None:
+        self._hold(batch_id, batch_id)
 
     def _hold(self, first: int, last: int) -> None:
         if self.ledger.floor is None:

@@ -42,7 +42,7 @@ def parse_secret_key(text: str) -> bytes:
 class PacketCipher:
     """Encrypts and decrypts payloads with one key. Thread-safe. The key is in no text it gives."""
 
-    __slots__ = ("_aes",)
+    __slots__ = ("_aes", "_invalid_tag")
 
     def __init__(self, key: bytes) -> None:
         """Get ready.
@@ -56,7 +56,8 @@ class PacketCipher:
         """
         if len(key) != KEY_BYTES:
             raise ValueError(f"the secret key has {len(key)} bytes, it must have {KEY_BYTES}")
-        self._aes = _load()(key)
+        aes, self._invalid_tag = _load()
+        self._aes = aes(key)
 
     def encrypt(self, record: bytes, iv: bytes) -> bytes:
         """Ciphertext and tag of `record`. `iv`: 12 bytes, never used twice with one key."""
@@ -74,24 +75,23 @@ class PacketCipher:
         Raises:
             DecryptError: no iv, an iv of another length, or the tag does not fit (other key or damaged bytes).
         """
-        from cryptography.exceptions import InvalidTag
-
         if iv is None or len(iv) != IV_BYTES:
             raise DecryptError(f"the iv has {0 if iv is None else len(iv)} bytes, it must have {IV_BYTES}")
         if len(ciphertext) < TAG_BYTES:
             raise DecryptError("the payload is too short to hold a tag")
         try:
             return self._aes.decrypt(iv, ciphertext, None)
-        except InvalidTag:
+        except self._invalid_tag:
             pass
         raise DecryptError("the tag does not fit: another key, or damaged bytes")
 
 
-def _load() -> type[AESGCM]:
+def _load() -> tuple[type[AESGCM], type[Exception]]:
     try:
+        from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
         raise ComponentError(
             "encrypted packets need the package 'cryptography' (pip install 'edgesocket[crypto]')", retryable=False
         ) from None
-    return AESGCM
+    return AESGCM, InvalidTag

@@ -82,6 +82,13 @@ def prove(
 
     Guarantees: extra memory is constant (a few hundred KiB).
     """
+    record = _at_once(data, compression)
+    if record is not None and len(record) <= limit_bytes:
+        if check_utf8:
+            _check_utf8(record)
+        if on_piece is not None:
+            on_piece(record)
+        return len(record)
     size = 0
     text = _Utf8Check() if check_utf8 else None
     for piece in inflate_pieces(data, compression, limit_bytes):
@@ -107,6 +114,9 @@ def inflate(data: Data, compression: Compression, limit_bytes: int) -> bytes:
         if len(data) > limit_bytes:
             raise DecodeError(f"the record has more than {limit_bytes} bytes")
         return bytes(data)
+    record = _at_once(data, compression)
+    if record is not None and len(record) <= limit_bytes:
+        return record
     pieces = inflate_pieces(data, compression, limit_bytes)
     first = next(pieces, b"")
     second = next(pieces, None)
@@ -138,6 +148,30 @@ def deflate(data: bytes, compression: Compression, level: int = 6) -> bytes:
         return data
     squeezer = zlib.compressobj(level, zlib.DEFLATED, _WINDOW_BITS[compression])
     return squeezer.compress(data) + squeezer.flush()
+
+
+def _at_once(data: Data, compression: Compression) -> bytes | None:
+    """The record of a small stream, in one call. None: it is large or damaged, and goes through in pieces."""
+    if len(data) > _FEED_BYTES:
+        return None
+    if compression is Compression.NONE:
+        return bytes(data)
+    inflater = zlib.decompressobj(_WINDOW_BITS[compression])
+    try:
+        record = inflater.decompress(data, PIECE_BYTES)
+    except zlib.error:
+        return None
+    return record if inflater.eof and not inflater.unused_data else None
+
+
+def _check_utf8(record: bytes) -> None:
+    try:
+        record.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return
+    raise DecodeError(_NOT_UTF8)  # out here: the decoder's error holds the record, and must not travel along
 
 
 def _slices(view: memoryview) -> Iterator[bytes]:

@@ -66,7 +66,7 @@ def test_records_are_taken_below_the_mark_only() -> None:
 
     assert not queue.takes(0)
     assert queue.takes_of(run_of(4, 2)) == 0
-    assert not queue.full
+    assert not queue.is_full()
 
 
 def test_a_block_is_taken_up_to_the_mark() -> None:
@@ -127,7 +127,7 @@ def test_it_is_full_at_its_capacity() -> None:
     queue = RecordQueue(2, 2)
     queue.append(run_of(1, 2))
 
-    assert queue.full
+    assert queue.is_full()
     assert queue.most_records == 2
 
 
@@ -232,7 +232,7 @@ def test_a_restore_puts_records_back_in_order_even_beyond_the_capacity() -> None
 
     assert ids_of(queue) == [5, 6, 7, 2]
     assert (queue.head, queue.tail, queue.generation) == (40, 44, 7)
-    assert queue.full
+    assert queue.is_full()
     assert not queue.takes(1)
     assert queue.image().records == 4
 
@@ -247,3 +247,11 @@ def test_an_image_does_not_change_with_the_queue() -> None:
 
     assert image.runs() == [(1, 3)]
     assert (image.head, image.records) == (0, 3)
+
+
+def test_a_block_is_cut_where_the_bytes_are_used_up() -> None:
+    queue = RecordQueue(100, 100, 1 << 20)
+    queue.append(RecordBlock.of_run(1, [b"x" * 10] * 9))
+    assert [block.count for block in queue.take(100, 25)] == [3], "the last one may go beyond"
+    assert (queue.records, queue.payload_bytes, queue.head) == (6, 60, 3)
+    assert [(block.first_id, block.count) for block in queue.take(100, 60)] == [(4, 6)]

@@ -193,7 +193,7 @@ class SecondProducer(RawCodec):
         admitted = super().admit(payload)
         assert self.ingress is not None
         queue = self.ingress.queue
-        while not queue.full:
+        while not queue.is_full():
             queue.append(run_of(1000 + queue.records, 1))
         return admitted
 

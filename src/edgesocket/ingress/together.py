@@ -1,0 +1,44 @@
+"""Records that were admitted one by one, and are queued as one block: the cost of moving a block is paid once."""
+
+from __future__ import annotations
+
+from edgesocket.compression import Compression
+from edgesocket.ingress.admission import Admitted
+from edgesocket.records import RecordBlock
+
+
+class Together:
+    """Admitted records with ids that follow each other, compressed in one way. Empty at first.
+
+    Attributes:
+        records: how many.
+        bytes: of what will be queued.
+        digests: fingerprints of the decoded payloads.
+    """
+
+    __slots__ = ("_compression", "_first_id", "_stored", "bytes", "digests", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.digests: list[bytes] = []
+        self._first_id = 0
+        self._compression = Compression.NONE
+        self._stored: list[bytes] = []
+
+    def fits(self, admitted: Admitted) -> bool:
+        """Whether a record may join: blocks have one compression."""
+        return not self.records or admitted.compression is self._compression
+
+    def add(self, batch_id: int, admitted: Admitted) -> None:
+        """Take the record of the id that comes next."""
+        if not self.records:
+            self._first_id, self._compression = batch_id, admitted.compression
+        self.records += 1
+        self.bytes += len(admitted.stored)
+        self._stored.append(admitted.stored)
+        self.digests.append(admitted.digest)
+
+    def block(self) -> RecordBlock:
+        """All of them. Not of an empty one."""
+        return RecordBlock.of_run(self._first_id, self._stored, self._compression)
