@@ -302,20 +302,21 @@ class _Gathered:
     closed = False
 
     def __init__(self) -> None:
-        self._data = bytearray()
-        self._taken = 0
+        self._pieces: list[Any] = []
+        self._size = 0
 
     def write(self, data: Any) -> int:
-        self._data += data
+        self._pieces.append(data)
+        self._size += len(data)
         return len(data)
 
     def take(self) -> bytes:
-        taken, self._data = bytes(self._data), bytearray()
-        self._taken += len(taken)
+        taken = b"".join(self._pieces)
+        self._pieces = []
         return taken
 
     def tell(self) -> int:
-        return self._taken + len(self._data)
+        return self._size
 
     def writable(self) -> bool:
         return True
