@@ -88,7 +88,7 @@ clean:
 	rm -rf bench/results/build
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# ---- Setting up. A stamp in the environment says what has been installed; a changed pyproject.toml asks for it again.
+# ---- Setting up. A stamp in the environment says what has been installed; what it was made from asks for it again.
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -115,7 +115,7 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version), once ..."
 	@"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
 
-$(VENV)/.run: pyproject.toml | $(BIN)/python
+$(VENV)/.run: pyproject.toml hatch_build.py src/edgesocket/protocol/kernels.c | $(BIN)/python
 	@$(INSTALL) --editable '.[engine]'
 	@touch "$@"
 

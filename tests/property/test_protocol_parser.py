@@ -21,6 +21,15 @@ def whole_lines(stream: bytes) -> bytes:
 
 
 def parse(lines: bytes, rules: LineRules, *, columns_only: bool, consecutive: bool = True) -> list[blocks.LineEvent]:
+    """What the parser makes of the lines: the same with the compiled loops as with numpy's."""
+    compiled = parse_once(lines, rules, columns_only=columns_only, consecutive=consecutive)
+    with patch.object(blocks, "KERNELS", None):
+        events = parse_once(lines, rules, columns_only=columns_only, consecutive=consecutive)
+    assert flatten(events, rules.check_utf8) == flatten(compiled, rules.check_utf8)
+    return events
+
+
+def parse_once(lines: bytes, rules: LineRules, *, columns_only: bool, consecutive: bool) -> list[blocks.LineEvent]:
     parser = BlockParser(rules)
     parser._consecutive = consecutive
     if not columns_only:
@@ -29,7 +38,7 @@ def parse(lines: bytes, rules: LineRules, *, columns_only: bool, consecutive: bo
         patch.object(blocks, "MIN_RUN_LINES", 1),
         patch.object(blocks, "STRETCH_LINES", 3),
         patch.object(blocks, "UTF8_PIECE_BYTES", 40),
-        patch.object(blocks, "_may_have_few_lines", lambda raw: False),
+        patch.object(blocks, "_may_have_few_lines", lambda raw, most: False),
     ):
         return parser.parse(Chunk.of(lines))
 

@@ -99,10 +99,13 @@ class HeaderLayout:
         """The highest id that can be written with this many digits."""
         return min(int(10**self.digits) - 1, MAX_BATCH_ID)
 
+    def header_of(self, batch_id: int) -> bytes:
+        """The header of `batch_id`, `size` bytes."""
+        return b"%b%0*d:" % (BATCH_PREFIX, self.digits, batch_id)
+
     def words_of(self, batch_id: int) -> Words:
         """The window of the header of `batch_id`, bytes before the line being zero."""
-        header = b"%b%0*d:" % (BATCH_PREFIX, self.digits, batch_id)
-        return np.frombuffer(header.rjust(self.window, b"\0"), dtype="<u8")
+        return np.frombuffer(self.header_of(batch_id).rjust(self.window, b"\0"), dtype="<u8")
 
 
 def _layout(digits: int) -> HeaderLayout:

@@ -5,6 +5,8 @@ because it looks at the bytes one after another. So the flags are looked at eigh
 not zero, and the place of the flag inside such a word comes out of one multiplication. A word with two line feeds
 (lines of under eight bytes: never a valid batch) sends the chunk the slow way. Where lines are long, a plain search
 for one after the other is faster still.
+
+Where there are compiled `kernels` they do all of this in one pass.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 
 from edgesocket.protocol.chunks import Chunk
 from edgesocket.protocol.grammar import LF
+from edgesocket.protocol.kernels import Kernels
 from edgesocket.records import Bytes, Offsets
 
 TILE_BYTES = 256 * 1024
@@ -35,21 +38,30 @@ _MOST = np.uint64(_MARK + 7)
 class LineEndFinder:
     """Finds line feeds; keeps its working memory from call to call. Not thread-safe.
 
+    Args:
+        kernels: the compiled form, if it is to be used.
+
     Attributes:
         ascii_only: whether the chunk last looked at was ASCII throughout. Seen on the way, while a tile is in the
             cache: a pass of its own over the chunk would cost twice as much.
+        may_have_cr: False where no line of it ends with CR LF.
     """
 
-    __slots__ = ("_flags", "_words", "ascii_only")
+    __slots__ = ("_flags", "_kernels", "_words", "ascii_only", "may_have_cr")
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: Kernels | None = None) -> None:
         self.ascii_only = False
+        self.may_have_cr = True
+        self._kernels = kernels
         self._flags = np.zeros(TILE_BYTES, dtype=np.bool_)
         self._words = np.zeros(TILE_BYTES // 8, dtype=np.bool_)
 
     def find(self, chunk: Chunk) -> Offsets:
-        """Positions of the chunk's line feeds in its `data`, rising. Sets `ascii_only`."""
+        """Positions of the chunk's line feeds in its `data`, rising. Sets `ascii_only` and `may_have_cr`."""
         data = chunk.data
+        if self._kernels is not None:
+            feeds, self.ascii_only, self.may_have_cr = self._kernels.line_feeds(data, chunk.start, chunk.end)
+            return feeds
         if chunk.memory is not None:
             searched = _search(chunk.memory, chunk.start, chunk.end)
             if searched is not None:

@@ -20,6 +20,15 @@ from edgesocket.records import RecordBlock
 RULES = LineRules(1_000_000, check_utf8=True)
 
 
+@pytest.fixture(params=["compiled loops", "numpy"], autouse=True)
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything holds with the compiled loops and without them."""
+    if request.param == "numpy":
+        monkeypatch.setattr(blocks, "KERNELS", None)
+    elif blocks.KERNELS is None:
+        pytest.skip("there was no C compiler when the package was built")
+
+
 def batch_lines(ids: Iterable[int], payload: bytes = b"p", end: bytes = b"\n", width: int = 0) -> list[bytes]:
     return [b"__BATCH__:%0*d:%b%b" % (width, batch_id, payload, end) for batch_id in ids]
 
@@ -197,6 +206,7 @@ def test_odd_lines_without_end_cost_linear_time(odd: bytes, regular: int, monkey
 
         monkeypatch.setattr(blocks, name, counted)
 
+    monkeypatch.setattr(blocks, "KERNELS", None)  # what is counted is how often, and that does not depend on who
     counting("consecutive_count")
     counting("read_ids")
     part = b"".join(batch_lines(range(1000, 1000 + regular))) + odd * 50
