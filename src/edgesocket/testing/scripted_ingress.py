@@ -164,13 +164,19 @@ def quiet(seconds: float) -> Step:
 
 
 def answer(respond: Callable[[bytes], bytes | str | None]) -> Step:
-    """Answer every line with what `respond` says (None: no reply) until the collector ends the connection."""
+    """Answer every line with what `respond` says (None: no reply) until the collector ends the connection.
+
+    It may end it while replies are on their way.
+    """
 
     def step(talk: Conversation) -> None:
         while (line := talk.read_line()) is not None:
             word = respond(line)
             if word is not None:
-                talk.write(_encoded(word) + b"\n")
+                try:
+                    talk.write(_encoded(word) + b"\n")
+                except ConnectionError:
+                    return
 
     return step
 
