@@ -28,11 +28,11 @@ class KernelsHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  the hook's signature
         """Compile into the source tree, from where the wheel takes it and an editable install uses it."""
         library = Path(self.root) / LIBRARY
-        library.unlink(missing_ok=True)
         wanted = os.environ.get("EDGESOCKET_KERNELS", "")
         names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
         compiler = next((path for name in names if (path := shutil.which(name))), None)
         if wanted == "no" or (compiler is None and wanted != "required"):
+            library.unlink(missing_ok=True)
             return
         if compiler is None:
             raise RuntimeError(f"EDGESOCKET_KERNELS=required, but there is none of the compilers {', '.join(names)}")
@@ -44,6 +44,7 @@ class KernelsHook(BuildHookInterface[Any]):
         except (OSError, subprocess.CalledProcessError) as error:
             if wanted == "required":
                 raise
+            library.unlink(missing_ok=True)
             self.app.display_warning(f"the compiled loops are left out, numpy does their work: {error}")
             return
         finally:
