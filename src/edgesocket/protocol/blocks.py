@@ -121,8 +121,8 @@ class BlockParser:
 
 
 def _may_have_few_lines(raw: bytes, most: int) -> bool:
-    """Whether the first line is so long that there may be at most `most` of them."""
-    return (raw.find(b"\n") + 1) * most * 2 >= len(raw)
+    """Whether there are at most `most` lines, if all are as long as the first."""
+    return (raw.find(b"\n") + 1) * most >= len(raw)
 
 
 _LOW_DIGITS = 4
