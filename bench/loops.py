@@ -1,6 +1,6 @@
 """Bare loops: what a job's work costs in the plainest program that makes the same library calls.
 
-`python -m bench.loops packet|parquet|postgresql --seconds S ...` runs one for so long and prints
+`python -m bench.loops json|packet|parquet|postgresql --seconds S ...` runs one for so long and prints
 `{"records": N, "seconds": S}`. A loop has its input in memory, keeps nothing, checks nothing, answers nobody, and can
 lose everything.
 """
@@ -38,6 +38,20 @@ def packet(options: argparse.Namespace, going: Callable[[], bool]) -> int:
             sealed = base64.b64decode(envelope["payload"])
             gzip.decompress(cipher.decrypt(base64.b64decode(envelope["iv"]), sealed, None))
         records += len(lines)
+    return records
+
+
+def json_lines(options: argparse.Namespace, going: Callable[[], bool]) -> int:
+    """msgspec's decoder on lines that lie together, into objects that are thrown away."""
+    import msgspec
+
+    row = msgspec.defstruct("Row", [("user_id", int), ("event", str), ("ts", int)], gc=False)
+    decoder = msgspec.json.Decoder(row)
+    texts = _texts(options.payloads)
+    block = "\n".join(texts[n % len(texts)] for n in range(BLOCK)).encode()
+    records = 0
+    while going():
+        records += len(decoder.decode_lines(block))
     return records
 
 
@@ -83,7 +97,7 @@ def postgresql(options: argparse.Namespace, going: Callable[[], bool]) -> int:
     return records
 
 
-LOOPS = {"packet": packet, "parquet": parquet, "postgresql": postgresql}
+LOOPS = {"json": json_lines, "packet": packet, "parquet": parquet, "postgresql": postgresql}
 
 
 def main() -> None:
