@@ -22,6 +22,7 @@
     └── CollectorError
         ├── AuthFailedError     the ingress refused the token                  exit 77
         ├── RejectedError       another collector is connected                 exit 75
+        ├── SpoolFullError      nothing more fits until something is confirmed exit 75
         └── ConnectionLostError the connection ended; unconfirmed batches wait exit 75
 
 Secrets (tokens, keys) never enter an exception's text or fields.
@@ -152,6 +153,12 @@ class BadRecordError(EdgeSocketError):
         super().__init__(f"batch {batch_id}: {reason}")
 
 
+class RuleBrokenError(EdgeSocketError):
+    """A sink finds at the end of a run that its rows as a whole break a rule of the job."""
+
+    exit_code = ExitCode.BAD_DATA
+
+
 MAX_SHOWN_CHARS = 200
 """So much of a value is shown in the message about it."""
 
@@ -246,3 +253,7 @@ class RejectedError(CollectorError):
 
 class ConnectionLostError(CollectorError):
     """The connection could not be made, or ended before everything was answered."""
+
+
+class SpoolFullError(CollectorError):
+    """The spool has no room for these records, and may not drop any. It is as it was: append again later."""
