@@ -119,6 +119,11 @@ def text_cells(array: pa.Array, times: TimeText = PLAIN) -> list[str | None]:
     return _with_nulls(array, _plain(array, times), None)
 
 
+def json_cells(array: pa.Array) -> list[str]:
+    """The values of a column as JSON: what `json_rows` puts together."""
+    return _json(array)
+
+
 def _joined(rows: Rows, delimiter: str, times: TimeText) -> Iterable[str]:
     batch = rows.batch
     columns = [_with_nulls(array, _plain(array, times), "") for array in batch.columns]

@@ -16,37 +16,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
-from edgesocket.components.sink import CommitRole, Manifest, RejectedRow, SinkContext
+from edgesocket.components.sink import CommitRole, Manifest, SinkContext
 from edgesocket.config.plugins.kafka import EXACTLY_ONCE, NON, topic_field
 from edgesocket.config.plugins.kafka_properties import client_properties
 from edgesocket.errors import ComponentError, FencedError
 from edgesocket.rows import Rows
-from edgesocket.sinks.encoding import json_rows
-from edgesocket.sinks.kafka_client import (
-    CONNECT_S,
-    ROW_ERRORS,
-    TOPIC_ERRORS,
-    Clients,
-    Deliveries,
-    NotTakenError,
-    error_of,
-    failure,
-    producer_properties,
-)
-from edgesocket.sinks.kafka_messages import Message, MessageMaker, Messages, MessageShape, wire_size
+from edgesocket.sinks.kafka_client import Clients, error_of, failure, producer_properties
+from edgesocket.sinks.kafka_deliveries import Deliveries
+from edgesocket.sinks.kafka_messages import MessageMaker, Messages, MessageShape
 from edgesocket.sinks.kafka_transactions import Transactions
+from edgesocket.sinks.kafka_window import Window
 
-WINDOW_ROWS = 100_000
-"""After so many rows all deliveries are waited for: until then the sink remembers which batch a row came in."""
-WINDOW_BYTES = 32 << 20
-_MOST_OVERHEAD = 128
-"""More than this a message without key and headers does not have."""
-_PLAIN = 2
-"""Parts of such a message: topic and value."""
 CHECKPOINTS_TOPIC = "__consumer_offsets"
 """Where each row names its topic, the group's number is kept on this one, which every cluster has."""
 
@@ -108,16 +91,9 @@ class KafkaSink:
         self._deliveries: Deliveries | None = None
         self._maker: MessageMaker | None = None
         self._transactions: Transactions | None = None
+        self._window: Window | None = None
         self._limit: int | None = None  # the topic's, where it can be held against a row
-        self._partition_counts: dict[str, int] = {}
-        self._window: list[Messages] = []  # sent and not known to be confirmed
-        self._window_rows = self._window_bytes = 0
-        self._begun: tuple[Messages, int] | None = None  # a write that raised, and how far it came
-        self._held = 0  # exactly once: rows in the transaction
-        self._prepared = 0  # the checkpoint that covers all of them, 0 for none
-        self._lost: ComponentError | FencedError | None = None
-
-    # ---- opening -------------------------------------------------------------------------------------------------
+        self._prepared = 0  # the checkpoint that covers all rows, 0 for none
 
     def open(self, context: SinkContext) -> None:
         """Make the producer and see that a broker answers.
@@ -145,24 +121,24 @@ class KafkaSink:
         if self.commit_role is CommitRole.DECIDING:
             topic = CHECKPOINTS_TOPIC if self._names_topics else self._shape.topic
             self._transactions = Transactions(
-                self._clients, self._deliveries.producer, name, topic, sleep=self._sleep, now=self._now
+                self._clients,
+                self._deliveries.producer,
+                name,
+                topic,
+                take_trouble=self._deliveries.take_trouble,
+                sleep=self._sleep,
+                now=self._now,
             )
+        self._window = Window(self._deliveries, self._transactions, context.reject, names_topics=self._names_topics)
 
     def _partition_count(self, topic: str) -> int:
-        if topic not in self._partition_counts:
-            try:
-                found = self._opened.producer.list_topics(topic, CONNECT_S).topics[topic]
-            except KafkaException as error:
-                raise failure(f"ask for the partitions of {topic}", error_of(error)) from error
-            if found.error is not None:
-                raise failure(f"ask for the partitions of {topic}", found.error)
-            self._partition_counts[topic] = len(found.partitions)
-        return self._partition_counts[topic]
+        assert self._deliveries is not None
+        return self._deliveries.partition_count(topic)
 
     @property
-    def _opened(self) -> Deliveries:
-        assert self._deliveries is not None, "the sink is not open"
-        return self._deliveries
+    def _opened(self) -> Window:
+        assert self._window is not None, "the sink is not open"
+        return self._window
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
@@ -174,69 +150,33 @@ class KafkaSink:
                 With `reopen`, rows are lost.
             BadRecordError: a row is refused for good, and the job is to fail then.
         """
-        self._check_not_lost()
-        if self._begun is not None:
-            messages, start = self._begun
-            if messages.rows is not rows:
-                self._lose(ComponentError("Kafka sink: rows were written in part and given up", reopen=True))
-        else:
-            messages, start = self._made(rows), 0
-        try:
-            self._send(messages, start)
-        finally:
-            self._prepared = 0
-        self._begun = None
+        window = self._opened
+        window.check()
+        if not window.goes_on_with(rows):
+            if window.must_settle:
+                window.settle()
+            messages = self._made(rows)
+            self._begin_transaction(window)
+            window.add(messages)
+        self._prepared = 0
+        window.send()
 
     def _made(self, rows: Rows) -> Messages:
-        """The messages of the rows, without those that are refused."""
-        assert self._maker is not None, "the sink is not open"
-        if self._opened.has_failures or self._window_rows >= WINDOW_ROWS or self._window_bytes >= WINDOW_BYTES:
-            self._settle()
+        assert self._maker is not None
         messages = self._maker.make(rows)
         if self._limit is not None:
-            self._refuse_too_large(messages, self._limit)
-        if self._transactions is not None:
-            self._begin(self._transactions)
-        for index, reason in sorted(messages.refused.items()):
-            self._reject(messages.rows, index, reason)
-        messages.drop_refused()
-        self._window.append(messages)
-        self._window_rows += len(messages.messages)
-        self._window_bytes += messages.bytes
+            messages.refuse_too_large(self._limit)
         return messages
 
-    def _refuse_too_large(self, messages: Messages, limit: int) -> None:
-        for index, message in enumerate(messages.messages):
-            if len(message[1]) + _MOST_OVERHEAD > limit or len(message) > _PLAIN:
-                size = wire_size(message)
-                if size > limit and index not in messages.refused:
-                    messages.refused[index] = f"the message has {size} bytes, and the topic takes {limit}"
-
-    def _send(self, messages: Messages, start: int) -> None:
-        while True:
-            try:
-                reached = self._opened.send(messages.messages, start)
-            except NotTakenError as refusal:
-                self._held += refusal.index - start
-                start = refusal.index + 1
-                if not self._is_the_rows_fault(refusal.error):
-                    self._lose_for(failure("write rows", refusal.error, reopen=True))
-                self._begun = messages, start
-                self._reject(messages.rows, messages.index_of(refusal.index), refusal.error.str())
-                continue
-            self._held += reached - start
-            if reached < len(messages.messages):
-                self._begun = messages, reached
-                raise ComponentError("Kafka sink: the producer's queue is full, and no broker takes rows from it")
+    def _begin_transaction(self, window: Window) -> None:
+        if self._transactions is None:
             return
-
-    def _is_the_rows_fault(self, error: KafkaError) -> bool:
-        return error.code() in ROW_ERRORS or (self._names_topics and error.code() in TOPIC_ERRORS)
-
-    def _reject(self, rows: Rows, index: int, reason: str) -> None:
-        row = rows.part(index, index + 1)
-        text = bytes(row.records.payload(0)) if row.records is not None else json_rows(row)[0]
-        self._context.reject(RejectedRow(rows.id_at(index), f"Kafka refuses the row: {reason}", text))
+        try:
+            self._transactions.ensure_fenced(self._context.epoch)
+            self._transactions.begin()
+        except (ComponentError, FencedError) as error:
+            window.lost = error
+            raise
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -250,8 +190,9 @@ class KafkaSink:
             ComponentError: they are not, yet; with `reopen`, some never will be.
             BadRecordError: a row is refused for good, and the job is to fail then.
         """
-        self._check_not_lost()
-        self._settle()
+        window = self._opened
+        window.check()
+        window.settle()
         if self._transactions is None:
             return {}
         if checkpoint <= self._transactions.landed:
@@ -262,7 +203,7 @@ class KafkaSink:
                 retryable=False,
             )
         self._prepared = checkpoint
-        return {"rows": self._held} if self._held else {}
+        return {"rows": window.sent} if window.sent else {}
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:  # noqa: ARG002  the transaction knows
         """Exactly once: commit the transaction with the number of the checkpoint. Does nothing where that is done.
@@ -271,19 +212,19 @@ class KafkaSink:
             FencedError: a higher epoch has the job; nothing of the transaction will ever be seen.
             ComponentError: it is known not to be committed, or not known at all; the sink must be opened again.
         """
-        transactions = self._transactions
+        transactions, window = self._transactions, self._opened
         if transactions is None or checkpoint <= transactions.landed:
             return
-        self._check_not_lost()
-        if self._prepared != checkpoint or self._opened.has_failures:
+        window.check()
+        if self._prepared != checkpoint or window.must_settle:
             raise ComponentError(f"Kafka sink: checkpoint {checkpoint} is not prepared in this run", reopen=True)
         try:
-            self._ensure_fenced(transactions)
+            transactions.ensure_fenced(self._context.epoch)
             transactions.commit(checkpoint)
         except (ComponentError, FencedError) as error:
-            self._lost = error
+            window.lost = error
             raise
-        self._held, self._prepared = 0, 0
+        window.sent, self._prepared = 0, 0
 
     def fence(self, epoch: int) -> None:
         """Exactly once: make sure that no lower epoch can commit, in a transaction of its own.
@@ -293,12 +234,7 @@ class KafkaSink:
             ComponentError: the cluster does not answer; open the sink again.
         """
         assert self._transactions is not None, "only an open sink with EXACTLY_ONCE is fenced"
-        if self._transactions.epoch == 0:
-            self._transactions.fence(epoch)
-            return
-        known, _ = self._transactions.read()  # fenced before: the producer cannot do it twice
-        if known != epoch:
-            raise FencedError(f"job {self._context.job}: run {epoch} is fenced by run {known}")
+        self._transactions.fence(epoch)
 
     def landed(self) -> int:
         """Exactly once: the highest checkpoint committed for this job and sink, 0 for none."""
@@ -308,104 +244,7 @@ class KafkaSink:
     def close(self) -> None:
         """Give up what is not committed or not delivered."""
         deliveries, self._deliveries = self._deliveries, None
-        self._window = []
         if deliveries is not None:
             if self._transactions is not None:
                 self._transactions.abort()
             deliveries.close()
-
-    def _ensure_fenced(self, transactions: Transactions) -> None:
-        if transactions.epoch == 0:
-            transactions.fence(self._context.epoch)
-
-    def _begin(self, transactions: Transactions) -> None:
-        try:
-            self._ensure_fenced(transactions)
-            transactions.begin()
-        except (ComponentError, FencedError) as error:
-            self._lost = error
-            raise
-
-    # ---- deliveries ----------------------------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """Wait for every delivery; see to those that failed."""
-        self._opened.flush()
-        failures = self._opened.take_failures()
-        for error, message in failures:
-            if not self._is_the_rows_fault(error):
-                self._lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
-        if failures and self._transactions is not None:
-            error, message = failures[0]
-            batch_id = self._batch_of(message)
-            self._lose_for(
-                ComponentError(
-                    f"Kafka sink: topic {message.topic()} refuses batch {batch_id}, or one sent with it, for good: "
-                    f"{error.str()}. The transaction cannot go on without it",
-                    retryable=False,
-                )
-            )
-        for number, (error, message) in enumerate(failures):
-            try:
-                self._send_alone(error, message)
-            except BaseException:
-                # Those not seen to yet are neither confirmed nor rejected.
-                unseen = len(failures) - number
-                self._lost = ComponentError(f"Kafka sink: {unseen} rows were refused and not seen to", reopen=True)
-                raise
-        self._window, self._window_rows, self._window_bytes = [], 0, 0
-
-    def _send_alone(self, error: KafkaError, message: Any) -> None:
-        """A batch was refused for one of its rows: each gets a batch of its own, and who fails then is at fault."""
-        arguments: Message = (message.topic(), message.value(), message.key(), message.partition())
-        if message.headers():
-            arguments = (*arguments, None, None, 0, message.headers())
-        if error.code() not in TOPIC_ERRORS:
-            if self._opened.send([arguments], 0) == 0:
-                raise ComponentError("Kafka sink: the producer's queue is full, and no broker takes rows from it")
-            self._opened.flush()
-            again = self._opened.take_failures()
-            if not again:
-                return
-            error = again[0][0]
-            if not self._is_the_rows_fault(error):
-                self._lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
-        found = self._find(message)
-        if found is None:
-            self._lose_for(ComponentError(f"Kafka sink: a row cannot be found again: {error.str()}", reopen=True))
-        rows, index = found
-        self._reject(rows, index, error.str())
-
-    def _find(self, message: Any) -> tuple[Rows, int] | None:
-        """The row that a message was made of: of equal rows the first that was not found yet."""
-        wanted = (message.topic(), message.value(), message.key())
-        for messages in self._window:
-            for index, sent in enumerate(messages.messages):
-                if (*sent, None)[:3] == wanted and messages.mark_found(index):
-                    return messages.rows, messages.index_of(index)
-        return None
-
-    def _batch_of(self, message: Any) -> str:
-        found = self._find(message)
-        return "?" if found is None else str(found[0].id_at(found[1]))
-
-    def _lose_for(self, error: ComponentError) -> NoReturn:
-        """Rows are gone, so the sink must be opened again. Finds out whether a newer run is the cause."""
-        if self._transactions is not None and self._transactions.epoch:
-            self._transactions.is_open = self._transactions.is_open and error.retryable
-            try:
-                known, _ = self._transactions.read()
-            except ComponentError:
-                known = 0
-            if known > self._transactions.epoch:
-                self._lost = FencedError(f"job {self._context.job}: this run is fenced by run {known}")
-                raise self._lost
-        self._lose(error)
-
-    def _lose(self, error: ComponentError) -> NoReturn:
-        self._lost = error
-        raise error
-
-    def _check_not_lost(self) -> None:
-        if self._lost is not None:
-            raise self._lost

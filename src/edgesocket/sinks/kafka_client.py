@@ -1,15 +1,9 @@
-"""The producer, its deliveries, and what its errors mean. One thread.
-
-Only failed deliveries are reported one by one: a row costs no call back into Python. That a flush leaves nothing in
-the producer, and that no failure was reported, says that every row is confirmed.
-"""
+"""The clients of a Kafka cluster, the properties they are made with, and what their errors mean."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -19,14 +13,9 @@ from confluent_kafka.admin._resource import ResourceType
 
 from edgesocket.config.plugins.kafka import NON, transaction_timeout_ms
 from edgesocket.errors import ComponentError
-from edgesocket.sinks.kafka_messages import Message
 
 CONNECT_S = 15.0
 """How long a broker may take to answer when the sink opens."""
-ROOM_S = 5.0
-"""How long a full queue may stand still before the engine hears of it."""
-FLUSH_S = 30.0
-"""How long a flush may go without a single delivery before the engine hears of it."""
 MAX_QUEUE_KIB = 64 * 1024
 """Rows wait in the producer in so much memory, unless the job file says otherwise."""
 DELIVERY_TIMEOUT_MS = 120_000
@@ -36,7 +25,6 @@ DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _HEADROOM = 128
 _MIN_MAX_BYTES = 1000  # the least that librdkafka takes
 _DEFAULT_BATCH_SIZE = 1_000_000
-_LOOK_S = 0.1
 
 ROW_ERRORS = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP})
 """The row is at fault, and always will be."""
@@ -148,116 +136,6 @@ class Clients:
             return None
         except (KeyError, ValueError, TypeError):
             return None
-
-
-class Deliveries:
-    """A producer, and what became of what it was given.
-
-    Attributes:
-        producer: for its transactions.
-    """
-
-    def __init__(
-        self, clients: Clients, properties: Mapping[str, Any], now: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Make the producer; it connects by itself.
-
-        Raises:
-            ComponentError: it refuses a property. Not to be retried; values are not shown.
-        """
-        self._failures: list[tuple[KafkaError, Any]] = []
-        self._now = now
-        try:
-            self.producer = clients.producer(properties, self._on_delivery)
-        except KafkaException as error:
-            raise failure("use kafka.config", error_of(error)) from None
-
-    def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None:
-            self._failures.append((error, message))
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether a delivery is known to have failed."""
-        return bool(self._failures)
-
-    def take_failures(self) -> list[tuple[KafkaError, Any]]:
-        """The deliveries that failed since the last call, with the messages."""
-        taken, self._failures[:] = self._failures[:], []
-        return taken
-
-    def send(self, messages: Sequence[Message], start: int) -> int:
-        """Give messages to the producer, from index `start`. Waits while its queue is full.
-
-        Returns:
-            the index of the first that was not taken: `len(messages)` for none, else the queue stood still.
-
-        Raises:
-            NotTakenError: the producer refuses the one at its `index`.
-        """
-        produce = self.producer.produce
-        index, count = start, len(messages)
-        while True:
-            try:
-                for index in range(index, count):  # noqa: B020  goes on where it was
-                    produce(*messages[index])
-                self.producer.poll(0)
-                return count
-            except BufferError:
-                if not self._waited_for_room():
-                    return index
-            except KafkaException as error:
-                raise NotTakenError(index, error_of(error)) from None
-
-    def _waited_for_room(self) -> bool:
-        """Wait until something was delivered, for a while. Returns whether it was."""
-        until, waiting = self._now() + ROOM_S, len(self.producer)
-        while len(self.producer) >= waiting and not self._failures:
-            if self._now() >= until:
-                return False
-            self.producer.poll(_LOOK_S)
-        return True
-
-    def flush(self) -> None:
-        """Wait until every message is delivered or has failed.
-
-        Raises:
-            ComponentError: nothing moves. The messages stay where they are, and another flush waits for them.
-        """
-        waiting = len(self.producer)
-        until = self._now() + FLUSH_S
-        while (left := self._flushed()) > 0:
-            if left < waiting:
-                waiting, until = left, self._now() + FLUSH_S
-            elif self._now() >= until:
-                raise ComponentError(f"Kafka sink: no broker has confirmed any of {left} rows for {FLUSH_S:g} s")
-
-    def _flushed(self) -> int:
-        try:
-            left: int = self.producer.flush(1.0)
-            return left
-        except KafkaException as error:
-            raise failure("deliver rows", error_of(error), reopen=True) from error
-
-    def close(self) -> None:
-        """Throw away what is not delivered."""
-        self.producer.purge()
-        with contextlib.suppress(KafkaException):  # the producer was fenced, and has nothing to deliver
-            self.producer.flush(0)
-
-
-class NotTakenError(Exception):
-    """The producer refuses a message.
-
-    Attributes:
-        index: of the message; those before it were taken.
-        error: why.
-    """
-
-    def __init__(self, index: int, error: KafkaError) -> None:
-        super().__init__(str(error))
-        self.index = index
-        self.error = error
 
 
 def partition_zero(topic: str, offset: int, metadata: str) -> TopicPartition:

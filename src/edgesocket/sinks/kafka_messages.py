@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,17 @@ import pyarrow as pa
 from edgesocket.config.plugins.kafka import is_topic_name, topic_field
 from edgesocket.errors import ComponentError
 from edgesocket.rows import Rows
-from edgesocket.sinks.encoding import json_rows, text_columns, text_rows
+from edgesocket.sinks.encoding import text_columns, text_rows
+from edgesocket.sinks.kafka_json import json_values
 
 ANY_PARTITION = -1
 MAX_SHOWN_CHARS = 200
+_MOST_OVERHEAD = 128
+"""More than this a message without key and headers does not have."""
+_PLAIN = 2
+"""Columns of such messages: topic and value."""
+VALUE = 1
+"""The column of the values."""
 
 Message = tuple[Any, ...]
 """The arguments of `Producer.produce`: topic, value, and where they matter key, partition, and so on."""
@@ -36,27 +44,47 @@ class MessageShape:
 
 @dataclass(slots=True)
 class Messages:
-    """The messages of some rows.
+    """The messages of some rows, column by column: a row gets no object of its own but its value.
 
     Attributes:
         rows: what they are made of.
-        messages: one for each row, in order; without the refused ones after `drop_refused`.
+        columns: arguments of `Producer.produce`, each one for all messages, or a list with one for each: topic, value,
+            and where they matter key, partition, and so on. Values are a list.
         refused: why the row at an index can be no message.
         bytes: size of the values.
     """
 
     rows: Rows
-    messages: Sequence[Message]
+    columns: Sequence[Any]
     refused: dict[int, str] = field(default_factory=dict)
     bytes: int = 0
     _kept: list[int] | None = None
     _found: set[int] = field(default_factory=set)
 
+    @property
+    def count(self) -> int:
+        """How many; without the refused ones after `drop_refused`."""
+        return len(self.columns[VALUE])
+
+    def message(self, number: int) -> Message:
+        """One of them."""
+        return tuple(column[number] if isinstance(column, list) else column for column in self.columns)
+
+    def refuse_too_large(self, limit: int) -> None:
+        """Refuse those that are larger than `limit` when they are sent alone and uncompressed."""
+        values = self.columns[VALUE]
+        if len(self.columns) == _PLAIN and max(map(len, values)) + _MOST_OVERHEAD <= limit:
+            return
+        for index in range(self.count):
+            size = wire_size(self.message(index))
+            if size > limit and index not in self.refused:
+                self.refused[index] = f"the message has {size} bytes, and the topic takes {limit}"
+
     def drop_refused(self) -> None:
         """Leave the refused ones out."""
         if self.refused:
-            self._kept = [index for index in range(len(self.messages)) if index not in self.refused]
-            self.messages = [self.messages[index] for index in self._kept]
+            kept = self._kept = [index for index in range(self.count) if index not in self.refused]
+            self.columns = [[c[index] for index in kept] if isinstance(c, list) else c for c in self.columns]
 
     def index_of(self, number: int) -> int:
         """The row of the message at `number`."""
@@ -107,29 +135,21 @@ class MessageMaker:
         values = self._values(rows)
         shape = self._shape
         refused: dict[int, str] = {}
-        topics: Sequence[str] = self._topics(rows, refused) if self._topic_field else [shape.topic] * rows.count
-        size = sum(map(len, values))
-        if not (shape.key_fields or shape.assigned or shape.header_fields or shape.partition is not None):
-            return Messages(rows, list(zip(topics, values, strict=True)), refused, size)
-        keys = json_rows(_columns(rows, shape.key_fields)) if shape.key_fields else [None] * rows.count
-        partitions = self._find_partitions(topics, values, refused)
-        if not shape.header_fields:
-            return Messages(rows, list(zip(topics, values, keys, partitions, strict=True)), refused, size)
-        headers = self._headers(rows)
-        messages = [
-            (topic, value, key, partition, None, None, 0, header)
-            for topic, value, key, partition, header in zip(topics, values, keys, partitions, headers, strict=True)
-        ]
-        return Messages(rows, messages, refused, size)
+        topics = self._topics(rows, refused) if self._topic_field else shape.topic
+        columns: list[Any] = [topics, values]
+        if shape.key_fields or shape.assigned or shape.header_fields or shape.partition is not None:
+            columns.append(json_values(_columns(rows, shape.key_fields)) if shape.key_fields else None)
+            columns.append(self._find_partitions(topics, values, refused))
+        if shape.header_fields:
+            columns += [None, None, 0, self._headers(rows)]  # no callback, and the time is now
+        return Messages(rows, columns, refused, sum(map(len, values)))
 
-    def _values(self, rows: Rows) -> Sequence[bytes]:
+    def _values(self, rows: Rows) -> list[bytes]:
         if rows.records is None and len(self._value_fields) < len(rows.schema):
             rows = _columns(rows, self._value_fields)
-        if self._shape.format == "json":
-            return json_rows(rows)
-        return rows.records.payloads() if rows.records is not None else text_rows(rows, self._shape.field_delimiter)
+        return json_values(rows) if self._shape.format == "json" else text_rows(rows, self._shape.field_delimiter)
 
-    def _topics(self, rows: Rows, refused: dict[int, str]) -> Sequence[str]:
+    def _topics(self, rows: Rows, refused: dict[int, str]) -> list[str]:
         """The topic each row names. A row that names none gets an empty text."""
         (texts,) = text_columns(_columns(rows, [self._topic_field]).batch)
         topics = [text or "" for text in texts]
@@ -142,15 +162,13 @@ class MessageMaker:
                     refused[index] = f"column {self._topic_field} names no topic: {shown}"
         return topics
 
-    def _find_partitions(
-        self, topics: Sequence[str], values: Sequence[bytes], refused: dict[int, str]
-    ) -> Sequence[int]:
-        fixed = self._shape.partition
+    def _find_partitions(self, topics: list[str] | str, values: list[bytes], refused: dict[int, str]) -> Any:
         if not self._assigned:
-            return [ANY_PARTITION if fixed is None else fixed] * len(values)
+            return ANY_PARTITION if self._shape.partition is None else self._shape.partition
+        named = topics if isinstance(topics, list) else repeat(topics, len(values))
         return [
             ANY_PARTITION if index in refused else self._assigned_partition(topic, value)
-            for index, (topic, value) in enumerate(zip(topics, values, strict=True))
+            for index, (topic, value) in enumerate(zip(named, values, strict=True))
         ]
 
     def _assigned_partition(self, topic: str, value: bytes) -> int:

@@ -1,0 +1,223 @@
+"""What a producer was given and has not confirmed yet, and what happens to the rows whose delivery fails.
+
+The window remembers the rows behind the messages until all of them are confirmed, since a failed delivery comes back
+as bytes and an error, and the batch that they came in has to be named. A loss of rows is remembered too: from then on
+everything ends with the same error, and the sink must be opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from confluent_kafka import KafkaError
+
+from edgesocket.components.sink import RejectedRow
+from edgesocket.errors import ComponentError, FencedError
+from edgesocket.rows import Rows
+from edgesocket.sinks.encoding import json_rows
+from edgesocket.sinks.kafka_client import ROW_ERRORS, TOPIC_ERRORS, failure
+from edgesocket.sinks.kafka_deliveries import Deliveries, NotTakenError
+from edgesocket.sinks.kafka_messages import Messages
+from edgesocket.sinks.kafka_transactions import Transactions
+
+WINDOW_ROWS = 100_000
+"""After so many rows all deliveries are waited for: until then the sink remembers which batch a row came in."""
+WINDOW_BYTES = 32 << 20
+_QUEUE_FULL = "Kafka sink: the producer's queue is full, and no broker takes rows from it"
+
+
+class Window:
+    """Sends messages and answers for them.
+
+    Args:
+        deliveries: of the producer.
+        transactions: of the same producer; None without transactions.
+        reject: takes a row that is refused for good.
+        names_topics: whether each row names its topic, and with that can name one that takes no rows.
+
+    Attributes:
+        sent: how many rows were given to the producer; a transaction that is committed sets it to 0.
+        lost: why the sink must be opened again; None while all is well.
+
+    One thread.
+    """
+
+    def __init__(
+        self,
+        deliveries: Deliveries,
+        transactions: Transactions | None,
+        reject: Callable[[RejectedRow], None],
+        *,
+        names_topics: bool,
+    ) -> None:
+        self.sent = 0
+        self.lost: ComponentError | FencedError | None = None
+        self._deliveries = deliveries
+        self._transactions = transactions
+        self._reject_row = reject
+        self._names_topics = names_topics
+        self._waiting: list[Messages] = []  # sent and not known to be confirmed
+        self._rows = self._bytes = 0
+        self._sending: Messages | None = None  # not all of them are in the producer,
+        self._next = 0  # but those before this one are
+
+    # ---- sending -------------------------------------------------------------------------------------------------
+
+    @property
+    def must_settle(self) -> bool:
+        """Whether deliveries have to be seen to before more is sent."""
+        return self._deliveries.has_failures or self._rows >= WINDOW_ROWS or self._bytes >= WINDOW_BYTES
+
+    def goes_on_with(self, rows: Rows) -> bool:
+        """Whether the rows were added before, and are sent only in part.
+
+        Raises:
+            ComponentError: others are; those cannot be left out.
+        """
+        if self._sending is not None and self._sending.rows is not rows:
+            self.lose(ComponentError("Kafka sink: rows were written in part and given up", reopen=True))
+        return self._sending is not None
+
+    def add(self, messages: Messages) -> None:
+        """Take the next messages; `send` sends them. Rejects the rows that cannot be messages."""
+        for index, reason in sorted(messages.refused.items()):
+            self._reject(messages.rows, index, reason)
+        messages.drop_refused()
+        self._waiting.append(messages)
+        self._rows += messages.count
+        self._bytes += messages.bytes
+        self._sending, self._next = messages, 0
+
+    def send(self) -> None:
+        """Give what was added to the producer.
+
+        Raises:
+            ComponentError: its queue stands still: call again, and it goes on where it was. With `reopen`, no more.
+            BadRecordError: a row is refused for good, and the job is to fail then.
+        """
+        messages = self._sending
+        assert messages is not None, "nothing was added"
+        while True:
+            refusal = None
+            try:
+                reached = self._deliveries.send(messages.columns, self._next)
+            except NotTakenError as raised:
+                refusal, reached = raised, raised.index
+            self.sent += reached - self._next
+            self._next = reached
+            if refusal is not None:
+                self._skip_refused(messages, refusal)
+            elif reached < messages.count:
+                raise ComponentError(_QUEUE_FULL)
+            else:
+                self._sending = None
+                return
+
+    def _skip_refused(self, messages: Messages, refusal: NotTakenError) -> None:
+        if not self._is_the_rows_fault(refusal.error):
+            self.lose_for(failure("write rows", refusal.error, reopen=True))
+        self._next = refusal.index + 1
+        self._reject(messages.rows, messages.index_of(refusal.index), refusal.error.str())
+
+    def _is_the_rows_fault(self, error: KafkaError) -> bool:
+        return error.code() in ROW_ERRORS or (self._names_topics and error.code() in TOPIC_ERRORS)
+
+    def _reject(self, rows: Rows, index: int, reason: str) -> None:
+        row = rows.part(index, index + 1)
+        text = bytes(row.records.payload(0)) if row.records is not None else json_rows(row)[0]
+        self._reject_row(RejectedRow(rows.id_at(index), f"Kafka refuses the row: {reason}", text))
+
+    # ---- waiting for deliveries ----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Wait for every delivery; see to those that failed.
+
+        Raises:
+            ComponentError: not every row is confirmed, yet; with `reopen`, some never will be.
+            BadRecordError: a row is refused for good, and the job is to fail then.
+        """
+        self._deliveries.flush()
+        failures = self._deliveries.take_failures()
+        for error, message in failures:
+            if not self._is_the_rows_fault(error):
+                self.lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
+        if failures and self._transactions is not None:
+            self.lose_for(self._refused_in_transaction(*failures[0]))
+        for number, (error, message) in enumerate(failures):
+            try:
+                self._send_alone(error, message)
+            except BaseException:
+                # Those not seen to yet are neither confirmed nor rejected.
+                unseen = len(failures) - number
+                self.lost = ComponentError(f"Kafka sink: {unseen} rows were refused and not seen to", reopen=True)
+                raise
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+    def _refused_in_transaction(self, error: KafkaError, message: Any) -> ComponentError:
+        found = self._find(message)
+        batch_id = "?" if found is None else str(found[0].id_at(found[1]))
+        return ComponentError(
+            f"Kafka sink: topic {message.topic()} refuses batch {batch_id}, or one sent with it, for good: "
+            f"{error.str()}. The transaction cannot go on without it",
+            retryable=False,
+        )
+
+    def _send_alone(self, error: KafkaError, message: Any) -> None:
+        """A batch was refused for one of its rows: each gets a batch of its own, and who fails then is at fault."""
+        if error.code() not in TOPIC_ERRORS:
+            if self._deliveries.send(_again(message), 0) == 0:
+                raise ComponentError(_QUEUE_FULL)
+            self._deliveries.flush()
+            again = self._deliveries.take_failures()
+            if not again:
+                return
+            error = again[0][0]
+            if not self._is_the_rows_fault(error):
+                self.lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
+        found = self._find(message)
+        if found is None:
+            self.lose_for(ComponentError(f"Kafka sink: a row cannot be found again: {error.str()}", reopen=True))
+        rows, index = found
+        self._reject(rows, index, error.str())
+
+    def _find(self, message: Any) -> tuple[Rows, int] | None:
+        """The row that a message was made of: of equal rows the first that was not found yet."""
+        wanted = (message.topic(), message.value(), message.key())
+        for messages in self._waiting:
+            for index in range(messages.count):
+                if (*messages.message(index), None)[:3] == wanted and messages.mark_found(index):
+                    return messages.rows, messages.index_of(index)
+        return None
+
+    # ---- losses --------------------------------------------------------------------------------------------------
+
+    def lose_for(self, error: ComponentError) -> NoReturn:
+        """Rows are gone. Finds out whether a newer run is the cause."""
+        transactions = self._transactions
+        if transactions is not None and transactions.epoch:
+            transactions.is_open = transactions.is_open and error.retryable
+            try:
+                known, _ = transactions.read()
+            except ComponentError:
+                known = 0
+            if known > transactions.epoch:
+                self.lost = FencedError(f"run {transactions.epoch} of the job is fenced by run {known}")
+                raise self.lost
+        self.lose(error)
+
+    def lose(self, error: ComponentError) -> NoReturn:
+        """Rows are gone: raise the error, now and whenever `check` is called."""
+        self.lost = error
+        raise error
+
+    def check(self) -> None:
+        """Raise what `lost` says."""
+        if self.lost is not None:
+            raise self.lost
+
+
+def _again(message: Any) -> list[Any]:
+    """The columns of a message that came back, as it was sent."""
+    columns = [message.topic(), [message.value()], message.key(), message.partition()]
+    return [*columns, None, None, 0, [message.headers()]] if message.headers() else columns
