@@ -18,7 +18,7 @@ from edgesocket.testing.sink_story import SinkHarness, Story
 from tests.support.jobs import wait_until
 from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 DELIVERY_TIMEOUT_MS = "4000"
 """So long a sleeping broker is waited for."""

@@ -18,7 +18,7 @@ from edgesocket.rows import Rows
 from edgesocket.sinks.kafka import KafkaSink
 from edgesocket.sinks.kafka_client import Clients
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 TOPIC = "t"
 TEN = [b"p%d" % n for n in range(1, 11)]

@@ -25,7 +25,7 @@ from edgesocket.sinks.kafka_client import Clients, OnDelivery
 from tests.support.jobs import EagerCollector, Job, free_port, write_job
 from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 BACK_S = 60.0
 """So soon after the broker is back the rows must be committed."""
@@ -173,7 +173,6 @@ def test_a_broker_killed_in_a_transaction_costs_no_row_and_doubles_none(run: Run
     assert run.broker.values(run.topic) == expected(3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_broker_asleep_in_a_transaction_costs_no_row_and_doubles_none(run: Run, moment: str) -> None:
     wakers: list[threading.Timer] = []
@@ -229,7 +228,6 @@ def test_a_commit_whose_answer_is_lost_is_read_back_and_not_written_again(run: R
     assert run.broker.values(run.topic) == expected(2)
 
 
-@pytest.mark.slow
 def test_a_job_goes_on_by_itself_through_the_deaths_and_sleeps_of_its_broker(
     tmp_path: Path,
     kafka: KafkaBroker,  # noqa: F811
