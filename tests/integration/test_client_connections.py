@@ -145,11 +145,21 @@ def test_with_commit_everything_unconfirmed_goes_again_whatever_the_first_poll_s
     assert client.counts.confirmed == 2
 
 
-def test_with_commit_but_nothing_received_there_is_nothing_to_ask() -> None:
+def test_with_commit_a_new_connection_asks_for_the_lowest_it_has_also_when_nothing_was_received() -> None:
     first = [auth("secret"), expect_batches(1, 1), reset()]
-    second = [auth("secret"), expect_batches(1, 1), reply("RECEIVED"), expect("__COMMIT__:1"), reply("ACK:1")]
+    second = [
+        auth("secret"),
+        expect("__COMMIT__:1"),
+        reply("ACK:9"),  # confirmed or not: no RECEIVED was read, so it goes again
+        expect_batches(1, 1),
+        reply("RECEIVED"),
+        expect("__COMMIT__:1"),
+        reply("ACK:9"),
+    ]
     with ScriptedIngress(first, second) as ingress:
-        send_all(connect(ingress, commit=True), 1)
+        client = connect(ingress, commit=True)
+        send_all(client, 1)
+    assert (client.counts.received, client.counts.confirmed) == (1, 1)
 
 
 @pytest.mark.parametrize("line", ["", "ACK", "RECEIVEDX", "received", "PENDING", "\x00", "QUEUE_FULL", "QUEUE_FULL:x"])
@@ -197,7 +207,7 @@ def test_an_ingress_that_drops_every_connection_is_not_flooded() -> None:
     drop = [auth("secret"), expect_batches(1, 1)]
     with ScriptedIngress(*[drop] * 4, [auth("secret"), expect_batches(1, 1), reply("RECEIVED")]) as ingress:
         client = connect(ingress, reconnect_least_s=0.1, reconnect_most_s=10.0)
-        client._reconnects._random = lambda: 1.0
+        client._sender._reconnects._random = lambda: 1.0
         began = time.monotonic()
         send_all(client, 1)
         assert time.monotonic() - began > 0.1 + 0.2 + 0.4 + 0.8
@@ -277,16 +287,48 @@ def test_queue_full_for_ever_is_lack_of_progress() -> None:
             client.flush()
 
 
-@pytest.mark.parametrize(("word", "error"), [("AUTH_FAILED", AuthFailedError), ("REJECTED", RejectedError)])
-def test_a_reconnect_that_is_turned_away_ends_the_client(word: str, error: type[Exception]) -> None:
+def test_a_reconnect_whose_token_is_refused_ends_the_client() -> None:
     first = [auth("secret"), expect_batches(1, 1)]
-    second = [expect("__AUTH__:secret"), reply(word), expect_eof()]
+    second = [expect("__AUTH__:secret"), reply("AUTH_FAILED"), expect_eof()]
     with ScriptedIngress(first, second) as ingress:
         client = connect(ingress)
         client.send(1, b"x")
-        with pytest.raises(error):
+        with pytest.raises(AuthFailedError):
             client.flush()
         assert client.left == 1
+
+
+def test_rejected_right_after_a_connection_of_its_own_is_tried_once_more() -> None:
+    """The ingress may still have taken the lost connection for the one collector."""
+    first = [auth("secret"), expect_batches(1, 1)]
+    rejected = [expect("__AUTH__:secret"), reply("REJECTED"), expect_eof()]
+    good = [auth("secret"), expect_batches(1, 1), reply("RECEIVED")]
+    with ScriptedIngress(first, rejected, good) as ingress:
+        notices: list[str] = []
+        client = connect(ingress, notices)
+        send_all(client, 1)
+    assert any("which may be this one's last connection" in notice for notice in notices)
+
+
+def test_rejected_twice_in_a_row_ends_the_client() -> None:
+    first = [auth("secret"), expect_batches(1, 1)]
+    rejected = [expect("__AUTH__:secret"), reply("REJECTED"), expect_eof()]
+    with ScriptedIngress(first, rejected, rejected) as ingress:
+        client = connect(ingress)
+        client.send(1, b"x")
+        with pytest.raises(RejectedError):
+            client.flush()
+        assert client.left == 1
+
+
+def test_rejected_long_after_its_own_last_connection_ends_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgesocket.collector.sender.HALF_OPEN_S", -1.0)
+    first = [auth("secret"), expect_batches(1, 1)]
+    with ScriptedIngress(first, [expect("__AUTH__:secret"), reply("REJECTED"), expect_eof()]) as ingress:
+        client = connect(ingress)
+        client.send(1, b"x")
+        with pytest.raises(RejectedError):
+            client.flush()
 
 
 def test_while_idle_a_lost_connection_is_only_made_again_for_the_next_batch() -> None:
@@ -353,7 +395,7 @@ def test_connections_that_break_after_progress_are_made_again_soon() -> None:
     scripts = [[auth("secret"), expect_batches(n, n), reply("RECEIVED")] for n in range(1, 10)]
     with ScriptedIngress(*scripts) as ingress:
         client = connect(ingress, reconnect_least_s=0.03, reconnect_most_s=30.0, limits=WindowLimits(batches=1))
-        client._reconnects._random = lambda: 1.0
+        client._sender._reconnects._random = lambda: 1.0
         began = time.monotonic()
         for batch_id in range(1, 10):
             client.send(batch_id, b"x")

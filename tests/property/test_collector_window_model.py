@@ -1,4 +1,4 @@
-"""The send window against a plain model, under any order of sends, replies, polls and lost connections."""
+"""Retention against a plain model, under any order of sends, replies, polls and lost connections; ids with gaps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from edgesocket.collector.reactions import Reaction
-from edgesocket.collector.window import ENTRY_OVERHEAD_BYTES, SendWindow, WindowLimits
+from edgesocket.collector.retention import Retention
+from edgesocket.collector.window import WindowLimits
 from edgesocket.protocol.replies import (
     BAD_REQUEST,
     DECODE_FAILED,
@@ -21,7 +22,7 @@ from edgesocket.protocol.replies import (
     queue_full,
 )
 
-BATCHES, PAYLOAD_BYTES, RETAIN_BYTES = 5, 40, 3000
+BATCHES, PAYLOAD_BYTES = 5, 40
 FOR_GOOD = [DECODE_FAILED, BAD_REQUEST, INVALID_PARAM]
 
 
@@ -29,7 +30,7 @@ FOR_GOOD = [DECODE_FAILED, BAD_REQUEST, INVALID_PARAM]
 class ModelBatch:
     size: int
     state: str = "waiting"
-    last: str = ""  # last reply, on whatever connection
+    last: str = ""  # last reply since it last went out, on whatever connection
 
 
 class WindowMachine(RuleBasedStateMachine):
@@ -38,7 +39,7 @@ class WindowMachine(RuleBasedStateMachine):
     @initialize(commit=st.booleans())
     def begin(self, commit: bool) -> None:
         self.commit = commit
-        self.window = SendWindow(WindowLimits(BATCHES, PAYLOAD_BYTES, RETAIN_BYTES), commit=commit)
+        self.window = Retention(WindowLimits(BATCHES, PAYLOAD_BYTES), commit=commit)
         self.model: dict[int, ModelBatch] = {}
         self.held: set[int] = set()  # refused for now, not received since
         self.wire: deque[int] = deque()
@@ -53,41 +54,51 @@ class WindowMachine(RuleBasedStateMachine):
         del self.model[batch_id]
         self.held.discard(batch_id)
 
-    @rule(size=st.integers(0, 50), gap=st.integers(1, 3))
-    def offer(self, size: int, gap: int) -> None:
-        kept = sum(batch.size + ENTRY_OVERHEAD_BYTES for batch in self.model.values()) + size + ENTRY_OVERHEAD_BYTES
-        opened = self.open_sizes()
-        room = (not self.model or kept <= RETAIN_BYTES) and (
-            not opened or (len(opened) < BATCHES and sum(opened) + size <= PAYLOAD_BYTES)
-        )
-        assert self.window.room_for(size) is room
-        if room:
-            self.next_id += gap
-            self.window.offer(self.next_id, b"p" * size)
+    @rule(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=4), gap=st.integers(1, 3))
+    def offer(self, sizes: list[int], gap: int) -> None:
+        self.next_id += gap
+        for size in sizes:
             self.model[self.next_id] = ModelBatch(size)
+            self.window.counts.offered += 1
+            self.next_id += 1
 
     @precondition(lambda self: self.connected)
-    @rule()
-    def send(self) -> None:
-        sent = self.window.next_batch(self.now)
-        waiting = [batch_id for batch_id, batch in self.model.items() if batch.state == "waiting"]
-        if sent is None:
+    @rule(run=st.integers(1, 4))
+    def send(self, run: int) -> None:
+        """What may go, or the first `run` of it, as a source would find it."""
+        want = self.window.wanted(self.now)
+        waiting = sorted(batch_id for batch_id, batch in self.model.items() if batch.state == "waiting")
+        if want is None:
             return
-        batch_id, payload = sent
-        assert batch_id == min(waiting), "the lowest goes first"
-        assert not self.held or batch_id <= min(self.held), "nothing above a batch refused for now"
-        assert len(payload) == self.model[batch_id].size
-        self.model[batch_id].state = "in flight"
-        self.wire.append(batch_id)
-        on_their_way = [self.model[id_].size for id_ in self.wire]
-        assert len(on_their_way) <= BATCHES
-        assert len(on_their_way) == 1 or sum(on_their_way) <= PAYLOAD_BYTES
+        found = [batch_id for batch_id in waiting if batch_id >= want.first_id]
+        if not found:
+            assert want.first_id >= self.window.cursor
+            return
+        first = found[0]
+        self.window.missing(want.first_id, first - 1)
+        want = self.window.wanted(self.now)
+        if want is None or want.first_id != first:
+            return
+        assert first == waiting[0], "the lowest goes first"
+        count = 1
+        while count < min(run, want.batches) and first + count in waiting:
+            count += 1
+        size = sum(self.model[first + n].size for n in range(count))
+        if not self.window.fits(size):
+            return
+        self.window.sent(first, count, size)
+        for batch_id in range(first, first + count):
+            assert not self.held or batch_id <= min(self.held), "nothing above a batch refused for now"
+            self.model[batch_id].state = "in flight"
+            self.model[batch_id].last = ""
+            self.wire.append(batch_id)
+        assert len(self.wire) <= BATCHES
 
     @precondition(lambda self: self.wire)
     @rule(reply=st.sampled_from([RECEIVED, RECEIVED, RECEIVED, queue_full(50), queue_full(0), RETRY, *FOR_GOOD]))
     def answer(self, reply: Reply) -> None:
         batch_id = self.wire.popleft()
-        reaction = self.window.answered(batch_id, reply, self.now)
+        reaction = self.window.answered(batch_id, 1, reply, self.now)
         if reply in FOR_GOOD:
             assert reaction is Reaction.REFUSED
             self.forget(batch_id)
@@ -108,9 +119,7 @@ class WindowMachine(RuleBasedStateMachine):
     def acknowledge(self, data: st.DataObject) -> None:
         watermark = data.draw(st.integers(0, self.next_id + 1))
         gone = [
-            batch_id
-            for batch_id, batch in self.model.items()
-            if batch_id <= watermark and batch.last == "RECEIVED" and batch.state != "in flight"
+            batch_id for batch_id, batch in self.model.items() if batch_id <= watermark and batch.last == "RECEIVED"
         ]
         assert self.window.evict(watermark) == len(gone)
         for batch_id in gone:
@@ -139,7 +148,7 @@ class WindowMachine(RuleBasedStateMachine):
     @rule()
     def reconnect(self) -> None:
         lowest = min((id_ for id_, batch in self.model.items() if batch.last == "RECEIVED"), default=None)
-        assert self.window.lowest_unconfirmed() == lowest
+        assert self.window.lowest_unconfirmed == lowest
         self.window.send_all_again()
         self.connected = True
         for batch in self.model.values():
@@ -158,16 +167,18 @@ class WindowMachine(RuleBasedStateMachine):
             self.answer(RECEIVED)
         while any(batch.state == "waiting" for batch in self.model.values()):
             self.now += 15.0
-            self.send()
-            assert self.wire, "stuck"
-            self.answer(RECEIVED)
+            before = self.window.cursor
+            self.send(4)
+            assert self.wire or self.window.cursor > before, "stuck"
+            while self.wire:
+                self.answer(RECEIVED)
         assert self.window.unanswered == 0
         if self.commit:
             self.window.evict(self.next_id)
             self.model.clear()
             self.held.clear()
         assert self.window.left == 0
-        assert self.window.room_for(10_000)
+        assert self.window.in_flight == 0
 
     @invariant()
     def counts_agree(self) -> None:
@@ -175,6 +186,8 @@ class WindowMachine(RuleBasedStateMachine):
             return
         assert self.window.left == len(self.model)
         assert self.window.unanswered == len(self.open_sizes())
+        doubtful = {id_ for id_, batch in self.model.items() if id_ < self.window.cursor and batch.last != "RECEIVED"}
+        assert doubtful <= {id_ for first, last in self.window.in_doubt() for id_ in range(first, last + 1)}
         received = [id_ for id_, batch in self.model.items() if batch.state == "received"]
         assert self.window.unconfirmed == len(received)
         target = self.window.poll_target()

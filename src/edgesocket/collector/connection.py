@@ -34,7 +34,8 @@ class Connection:
         self._addresses = deque(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         self._socket: socket.socket | None = None
         self._problem = OSError(errno.EADDRNOTAVAIL, "the name has no address")
-        self._unsent = bytearray()
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
         self._write_broken = False
         self.written_bytes = 0
         """Bytes the network has taken."""
@@ -56,7 +57,7 @@ class Connection:
     @property
     def writable_bytes(self) -> int:
         """How much more may be given to `write` now; 0 or less: come back later."""
-        return WRITE_BUFFER_BYTES - len(self._unsent)
+        return WRITE_BUFFER_BYTES - self._unsent_bytes
 
     @property
     def is_writing(self) -> bool:
@@ -80,7 +81,8 @@ class Connection:
 
     def write(self, data: bytes) -> None:
         """Take bytes to write; `push` writes them."""
-        self._unsent += data
+        self._unsent.append(memoryview(data))
+        self._unsent_bytes += len(data)
 
     def push(self) -> None:
         """Write what the network takes now.
@@ -90,15 +92,19 @@ class Connection:
         """
         assert self._socket is not None
         while self._unsent and not self._write_broken:
+            piece = self._unsent[0]
             try:
-                with memoryview(self._unsent) as view:
-                    written = self._socket.send(view)
+                written = self._socket.send(piece)
             except BlockingIOError:
                 return
             except OSError:
                 self._write_broken = True
                 return
-            del self._unsent[:written]
+            if written == len(piece):
+                self._unsent.popleft()
+            else:
+                self._unsent[0] = piece[written:]
+            self._unsent_bytes -= written
             self.written_bytes += written
 
     def read(self) -> bytes | None:

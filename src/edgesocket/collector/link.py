@@ -7,10 +7,11 @@ of the collector where none will.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgesocket.collector.connection import Connection
 from edgesocket.errors import AuthFailedError, RejectedError, RemoteProtocolError
-from edgesocket.protocol.collector_session import Answer, CollectorSession
-from edgesocket.protocol.commands import Batch, Commit
+from edgesocket.protocol.collector_session import Answer, Asked, CollectorSession, Request
 from edgesocket.protocol.replies import Reply, ReplyKind
 
 
@@ -51,6 +52,11 @@ class Link:
         return self._connection.wanted_events
 
     @property
+    def connected(self) -> bool:
+        """Whether the network has made the connection."""
+        return self._connection.connected
+
+    @property
     def has_room(self) -> bool:
         """Whether another batch should be written now; else it is better kept in the window."""
         return self._connection.writable_bytes > 0
@@ -60,9 +66,9 @@ class Link:
         """While there is still something to write: how many bytes were written so far. Else None."""
         return self._connection.written_bytes if self._connection.is_writing else None
 
-    def write_batch(self, batch_id: int, payload: bytes) -> None:
-        """Write a batch; `push` moves the bytes."""
-        self._connection.write(self._session.send_batch(batch_id, payload))
+    def write_batches(self, first_id: int, payloads: Sequence[bytes]) -> None:
+        """Write batches with consecutive ids; `push` moves the bytes."""
+        self._connection.write(self._session.send_batches(first_id, payloads))
 
     def write_poll(self, batch_id: int) -> None:
         """Write a commit poll; `push` moves the bytes."""
@@ -129,9 +135,9 @@ def shown(reply: Reply | None) -> str:
     return "something that is no reply" if reply is None else str(reply)
 
 
-def strange_answer(request: Batch | Commit, reply: Reply | None) -> LinkLostError:
+def strange_answer(request: Request, reply: Reply | None) -> LinkLostError:
     """The loss of a link because this reply does not answer this request."""
-    what = "a batch" if isinstance(request, Batch) else "a commit poll"
+    what = "a batch" if request.asked is Asked.RECEIPT else "a commit poll"
     return no_reply(f"{what} was answered by {shown(reply)}")
 
 

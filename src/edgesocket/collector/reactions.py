@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 
-from edgesocket.protocol.replies import ReplyKind
+from edgesocket.protocol.replies import Reply, ReplyKind
 
 
 class Reaction(enum.Enum):
@@ -60,3 +60,13 @@ POLL_REACTIONS = {
 A poll has one correct form, so BAD_REQUEST or INVALID_PARAM say that this ingress takes no polls: nothing would ever be
 confirmed.
 """
+
+
+def reaction_to_batch(reply: Reply | None) -> Reaction:
+    """What to do about the reply to a batch; None is a line that is no reply."""
+    return Reaction.DISTRUST if reply is None else BATCH_REACTIONS.get(reply.kind, Reaction.DISTRUST)
+
+
+def reaction_to_poll(reply: Reply | None) -> Reaction:
+    """What to do about the reply to a commit poll; None is a line that is no reply."""
+    return Reaction.DISTRUST if reply is None else POLL_REACTIONS.get(reply.kind, Reaction.DISTRUST)
