@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,12 @@ class TestFail:
         assert 'batch 2: field user_id: expected int, got "abc"' in log
         assert "Traceback" not in log
 
+    def _status_names_what_is_wrong(self, conf: Path) -> None:
+        ended = json.loads(edgesocket("status", conf, "--format", "json").stdout)["ended"]
+        assert (ended["batch_id"], ended["reason"]) == (2, 'field user_id: expected int, got "abc"')
+        text = edgesocket("status", conf).stdout
+        assert 'field user_id: expected int, got "abc" (batch 2)' in text, text
+
     def _poisoned(self, tmp_path: Path, *, one_by_one: bool) -> tuple[Path, int, str]:
         """A job that ended on batch 2: its file, its port, and the last reply to a poll for 3."""
         port = free_port()
@@ -144,9 +151,12 @@ class TestFail:
         assert _users(tmp_path / "out") == [1]
         assert "edgesocket settle" in log
         assert "on_bad_record = dead_letter" in log
-        if "the end could not be written" not in log:  # it cannot while a checkpoint is under way
-            status = edgesocket("status", conf)
-            assert "batch 2" in status.stdout, status.stdout + status.stderr
+        assert "--on-bad-record dead_letter" in log
+        self._status_names_what_is_wrong(conf)
+        command = next(line for line in log.splitlines() if "edgesocket settle" in line)
+        told = command.partition("edgesocket settle ")[2].partition(" --reason")[0]
+        settled = edgesocket("settle", *shlex.split(told), "--reason", "as the log said", cwd=tmp_path.parent)
+        assert settled.returncode == ExitCode.OK, settled.stderr
 
     def test_a_collector_that_sends_it_again_ends_the_job_again(self, tmp_path: Path) -> None:
         conf, port, _ = self._poisoned(tmp_path, one_by_one=False)
@@ -177,6 +187,53 @@ class TestFail:
                 assert wire.ask(f"__BATCH__:2:{BAD_2}", f"__BATCH__:3:{GOOD_3}") == "RECEIVED RECEIVED"
                 assert job.wait() == ExitCode.BAD_DATA, job.log_text()
             self._names_what_is_wrong(job.log_text())
+        self._status_names_what_is_wrong(tmp_path / "job.conf")
+
+    def _queued(self, tmp_path: Path) -> tuple[Path, int]:
+        """A job that ended on batch 2 while a checkpoint has it in its queue: its file, and its port."""
+        port = free_port()
+        rest = f'{_json_sink(tmp_path / "out")}\ndead_letter {{ DeadLetter {{ path = "{tmp_path / "dead"}" }} }}'
+        conf = _write(tmp_path, port, "fail", rest)
+        text = conf.read_text()
+        conf.write_text(text.replace("interval = 50", "interval = 50, read_limit.rows_per_second = 1"))
+        with Job(conf) as job:
+            assert job.wait_until_listening(), job.log_text()
+            with Wire(port) as wire:
+                assert wire.ask(f"__BATCH__:1:{GOOD_1}", f"__BATCH__:2:{BAD_2}") == "RECEIVED RECEIVED"
+                assert wait_for_ack(wire, 1) == "ACK:1"
+                assert job.wait() == ExitCode.BAD_DATA, job.log_text()
+        return conf, port
+
+    def test_a_start_that_meets_it_in_the_restored_queue_ends_at_once_and_says_the_same(self, tmp_path: Path) -> None:
+        conf, _ = self._queued(tmp_path)
+        with Job(conf) as job:
+            assert job.wait(AT_ONCE_S) == ExitCode.BAD_DATA, job.log_text()
+            log = job.log_text()
+        self._names_what_is_wrong(log)
+        assert "edgesocket settle" in log
+        assert "--on-bad-record dead_letter" in log
+        assert "starting again" not in log, "a restart cannot help"
+        self._status_names_what_is_wrong(conf)
+
+    def test_the_command_line_can_send_it_to_the_dead_letters(self, tmp_path: Path) -> None:
+        conf, port = self._queued(tmp_path)
+        with Job(conf, "--on-bad-record", "dead_letter") as job:
+            assert job.wait_until_listening(), job.log_text()
+            with Wire(port) as wire:
+                assert wait_for_ack(wire, 2) == "ACK:2"
+            assert job.stop() == ExitCode.OK, job.log_text()
+        assert [letter["batch_id"] for letter in _dead(tmp_path / "dead")] == [2]
+
+    def test_settle_drops_it_from_the_queue(self, tmp_path: Path) -> None:
+        conf, port = self._queued(tmp_path)
+        assert edgesocket("settle", conf, "2", "--reason", "not a user").returncode == ExitCode.OK
+        with Job(conf) as job:
+            assert job.wait_until_listening(), job.log_text()
+            with Wire(port) as wire:
+                assert wire.ask(f"__BATCH__:3:{GOOD_3}") == "RECEIVED"
+                assert wait_for_ack(wire, 3) == "ACK:3"
+            assert job.stop() == ExitCode.OK, job.log_text()
+        assert _users(tmp_path / "out") == [1, 3]
 
     def test_settle_lets_it_go_on(self, tmp_path: Path) -> None:
         conf, port, _ = self._poisoned(tmp_path, one_by_one=True)
@@ -240,3 +297,32 @@ def test_two_jobs_with_two_collectors_in_one_process(tmp_path: Path) -> None:
     assert _users(tmp_path / "a") == [1, 3]
     assert _users(tmp_path / "b") == [3]
     assert "batch 8: field user_id" in job.log_text()
+
+
+class TestRulesOfAWholeRun:
+    SINKS = "sink {{ Assert {{ rules {{ row_rules = [{{ rule_type = MIN_ROW, rule_value = {least} }}] }} }} }}"
+
+    def _run(self, tmp_path: Path, least: int) -> tuple[int, str, Path]:
+        port = free_port()
+        conf = _write(tmp_path, port, "fail", self.SINKS.format(least=least))
+        with Job(conf) as job:
+            assert job.wait_until_listening(), job.log_text()
+            with Wire(port) as wire:
+                assert wire.ask(f"__BATCH__:1:{GOOD_1}") == "RECEIVED"
+                assert wait_for_ack(wire, 1) == "ACK:1"
+            return job.stop(), job.log_text(), conf
+
+    def test_a_broken_one_ends_the_job_with_bad_data_and_is_named(self, tmp_path: Path) -> None:
+        code, log, conf = self._run(tmp_path, 2)
+        assert code == ExitCode.BAD_DATA, log
+        assert "the rule MIN_ROW 2 is broken: 1 rows came" in log
+        assert "the rule MIN_ROW 2 is broken" in edgesocket("status", conf).stdout
+        assert "FAILED" in edgesocket("jobs", conf.parent / ".edgesocket").stdout
+        restored = json.loads(edgesocket("status", conf, "--format", "json").stdout)
+        assert restored["checkpoint"]["watermark"] == 1, "what was confirmed stays confirmed"
+
+    def test_one_that_is_kept_ends_it_well(self, tmp_path: Path) -> None:
+        code, log, conf = self._run(tmp_path, 1)
+        assert code == ExitCode.OK, log
+        assert "ended at" in edgesocket("status", conf).stdout
+        assert ", cleanly" in edgesocket("status", conf).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from edgesocket.checkpoint.commit_log import append, read_log
 from edgesocket.checkpoint.entries import Accept, Settle
 from edgesocket.components.source import OperatorSettlement
 from edgesocket.errors import ConfigError, DamagedStateError
+from edgesocket.rows import Rows
 from edgesocket.store.local import LocalStore
-from edgesocket.testing.sinks import DecidingListSink, ListStorage
+from edgesocket.testing.sinks import DecidingListSink, ListSink, ListStorage
 from tests.support.rig import Rig
 
 
@@ -585,3 +587,33 @@ def test_the_state_of_another_job_is_refused(rig: Rig) -> None:
     other = Incarnation(plan, LocalStore(rig.directory), NoOwnership(), Host("h", "b"), print)
     with pytest.raises(ConfigError, match="belongs to job job"):
         other._acquire()
+
+
+def test_metadata_of_a_queued_record_is_its_id_alone_after_a_restore(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = []
+
+    class RowSink(ListSink):
+        def write(self, rows_: Rows) -> None:
+            rows.extend(rows_.batch.to_pylist())
+
+    fields = (("batch_id", "id"), ("received_time", "at"), ("peer", "peer"))
+    rig = Rig(tmp_path, ListStorage(), make_sink=RowSink, options={"metadata_fields": fields})
+    began = datetime.now(UTC).replace(tzinfo=None)
+    rig.start()
+    rig.offer(1, "a")
+    rig.pump()
+    rig.offer(2, "b")
+    rig.checkpoint()
+    rig.crash()
+    rig.start()
+    rig.offer(3, "c")
+    rig.pump()
+
+    assert [(row["value"], row["id"], row["peer"]) for row in rows] == [
+        ("a", 1, "test"),
+        ("b", 2, None),
+        ("c", 3, "test"),
+    ]
+    times = [row["at"] for row in rows]
+    assert times[1] is None
+    assert began <= times[0] <= times[2] <= datetime.now(UTC).replace(tzinfo=None)  # type: ignore[operator]

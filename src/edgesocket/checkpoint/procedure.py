@@ -18,8 +18,8 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -77,14 +77,19 @@ class CheckpointEnd:
         written: a commit record was appended; False for one that had nothing new to say.
         reason: why it was aborted, else empty.
         error: the error behind the reason.
-        state_bytes: size of its blobs.
+        blob_bytes: size of each of its blobs, by kind.
     """
 
     completed: bool
     written: bool
     reason: str = ""
     error: BaseException | None = None
-    state_bytes: int = 0
+    blob_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of its blobs together."""
+        return sum(self.blob_bytes.values())
 
 
 def checkpoint(plan: CheckpointPlan, log: Log) -> Procedure[CheckpointEnd]:
@@ -105,7 +110,7 @@ def checkpoint(plan: CheckpointPlan, log: Log) -> Procedure[CheckpointEnd]:
         time_ms: int = yield WallClock()
         header = {"n": number, "epoch": plan.epoch, "time_ms": time_ms, "record": record}
         blobs: dict[str, bytes] = yield Encode(partial(_encode_blobs, header, cut))
-        size = yield from _write_blobs(plan, blobs)  # 3
+        sizes = yield from _write_blobs(plan, blobs)  # 3
     except FencedError:
         raise
     except EdgeSocketError as error:
@@ -117,7 +122,7 @@ def checkpoint(plan: CheckpointPlan, log: Log) -> Procedure[CheckpointEnd]:
     yield from _commit_sinks(number, manifests)  # 6
     yield Complete(number)  # 7 (and the arrival log's part of 8)
     yield from _prune(plan, log, time_ms)  # 8
-    return CheckpointEnd(completed=True, written=True, state_bytes=size)
+    return CheckpointEnd(completed=True, written=True, blob_bytes=sizes)
 
 
 def _says_nothing_new(log: Log, cut: CutResult) -> bool:
@@ -130,15 +135,13 @@ def _encode_blobs(header: dict[str, Any], cut: CutResult) -> dict[str, bytes]:
     return {kind: encode_blob(header, parts) for kind, parts in cut.encode().items()}
 
 
-def _write_blobs(plan: CheckpointPlan, blobs: dict[str, bytes]) -> Procedure[int]:
-    size = 0
+def _write_blobs(plan: CheckpointPlan, blobs: dict[str, bytes]) -> Procedure[dict[str, int]]:
     for kind, data in blobs.items():
         name = blob_name(plan.number, plan.epoch, kind)
         created: bool = yield Create(name, data)
         if not created:
             raise StoreError(f"{name} is there already: checkpoint {plan.number} was written twice")
-        size += len(data)
-    return size
+    return {kind: len(data) for kind, data in blobs.items()}
 
 
 def _commit_deciding(number: int, manifests: dict[str, Any]) -> Procedure[None]:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from edgesocket.cli.binding import bound
 from edgesocket.cli.job_files import JobFile, add_checking_arguments, add_job_arguments, expand_jobs, read_job
 from edgesocket.config.labels import check_tag_filter
-from edgesocket.config.sinks import SINKS
 from edgesocket.config.specs import SinkSpec
 from edgesocket.errors import ConfigError, ConfigProblem, EdgeSocketError, ExitCode
 
@@ -48,7 +48,7 @@ def check_jobs(args: argparse.Namespace, paths: Sequence[Path], *, several: bool
     code: int = ExitCode.OK
     for path in paths:
         try:
-            file = read_job(args, path, several=several)
+            file = bound(read_job(args, path, several=several))
             warning = check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
         except EdgeSocketError as error:
             print(f"{path}: {error}", file=sys.stderr)
@@ -76,7 +76,7 @@ def read_all(args: argparse.Namespace, paths: Sequence[Path]) -> list[JobFile]:
     problems: list[ConfigProblem] = []
     for path in paths:
         try:
-            file = read_job(args, path, several=len(paths) > 1)
+            file = bound(read_job(args, path, several=len(paths) > 1))
             files.append(file)
             check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
         except ConfigError as error:
@@ -135,11 +135,10 @@ def describe(file: JobFile) -> Iterator[str]:
 
 def guarantee(sink: SinkSpec) -> str:
     """How often a row shows in what the sink writes, with these options."""
-    plugin = SINKS.get(sink.plugin)
     if sink.plugin == "Null":
         return "rows are counted and dropped"
-    if plugin is not None and plugin.deciding(sink.options):
+    if sink.decides:
         return "every row exactly once; checkpoints are decided in its transaction"
-    if plugin is not None and plugin.claims_exactly_once(sink.options):
+    if sink.exactly_once:
         return "every row exactly once"
     return "every row at least once: after a crash some come again"

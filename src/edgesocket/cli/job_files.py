@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgesocket.cli.plugged import InstalledPlugins
 from edgesocket.config.convert import Refused
 from edgesocket.config.document import SourceFile
 from edgesocket.config.env import check_job_name
@@ -65,6 +66,12 @@ def add_checking_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that say how a job file is read, and what is known of this place."""
     parser.add_argument("--strict", action="store_true", help="fill nothing in: a missing env or sink is an error")
     parser.add_argument("--lenient", action="store_true", help="an unknown option is noted, and not an error")
+    parser.add_argument(
+        "--on-bad-record",
+        choices=("fail", "reject", "dead_letter"),
+        help="what a record that does not fit the schema does, instead of what the source says; dead_letter needs a "
+        "dead_letter block",
+    )
     parser.add_argument(
         "--label",
         action="append",
@@ -138,6 +145,8 @@ def read_job(args: argparse.Namespace, path: Path, *, several: bool = False, len
         strict=getattr(args, "strict", False),
         lenient=getattr(args, "lenient", False) if lenient is None else lenient,
         env_defaults=engine.env_defaults,
+        on_bad_record=getattr(args, "on_bad_record", None),
+        plugged=InstalledPlugins(),
     )
     if args.name is not None:
         spec = replace(spec, name=_checked_name(args.name))

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from edgesocket.checkpoint.commit_log import read_log
-from edgesocket.checkpoint.entries import Claim, Ended
+from edgesocket.checkpoint.entries import Claim
 from edgesocket.cli.job_files import STATE_DIRECTORY, state_root
 from edgesocket.cli.status import describe
 from edgesocket.cli.status_file import read_status
@@ -70,7 +70,7 @@ def _row(directory: Path) -> tuple[str, ...]:
     name = directory.name
     try:
         log = LocalStore(directory).run(read_log())
-        claim, ended = log.last(Claim), log.last(Ended)
+        claim = log.last(Claim)
         report = describe(name, directory, log, read_beat(directory), read_status(directory), time.time())
     except EdgeSocketError as error:
         return name, name, "UNKNOWABLE", "", str(error)
@@ -78,9 +78,9 @@ def _row(directory: Path) -> tuple[str, ...]:
     finished = report.get("ended")
     if report["running"]:
         state = "RUNNING"
-    elif finished is None or ended is None:
+    elif finished is None:
         state = "UNKNOWABLE"
     else:
-        state = "FAILED" if ended[1].reason else "SAVEPOINT_DONE"
+        state = "FAILED" if finished["reason"] else "SAVEPOINT_DONE"
     submitted = report["claimed_by"]["since"] if claim else ""
     return job, job, state, submitted, finished["time"] if finished and not report["running"] else ""

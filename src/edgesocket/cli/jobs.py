@@ -9,9 +9,11 @@ from pathlib import Path
 from edgesocket.components.registry import sinks as sink_registry
 from edgesocket.components.registry import transforms as transform_registry
 from edgesocket.components.sink import Sink
+from edgesocket.components.source import ReadLimit
 from edgesocket.components.state import Host
 from edgesocket.components.transform import Transform
-from edgesocket.config.sinks import SINKS
+from edgesocket.config.edge_socket import EdgeSocketOptions
+from edgesocket.config.env import EnvSpec
 from edgesocket.config.specs import JobSpec, SinkSpec, TransformSpec
 from edgesocket.engine.plan import JobPlan, SinkPlan, TransformPlan
 from edgesocket.ingress.service import RepeatedId
@@ -34,9 +36,8 @@ def make_plan(
 ) -> JobPlan:
     """The engine's plan for a job."""
     env, source = spec.env, spec.sources[0]
-    exactly_once = any(SINKS[sink.plugin].claims_exactly_once(sink.options) for sink in spec.sinks)
+    exactly_once = any(sink.exactly_once for sink in spec.sinks)
     repeated_id = RepeatedId.RESEND if exactly_once else RepeatedId.RECORD
-    schema = source.options.schema
     return JobPlan(
         name=spec.name,
         state_dir=state_dir,
@@ -45,10 +46,12 @@ def make_plan(
         sinks=tuple(_sink_plan(sink) for sink in spec.sinks),
         transforms=tuple(TransformPlan(one.id, partial(_make_transform, one), one.inputs) for one in spec.transforms),
         dead_letter=None if spec.dead_letter is None else _sink_plan(spec.dead_letter),
-        schema_hash="" if schema is None else _digest(f"{source.options.json_mode} {schema.fingerprint}"),
+        schema_hash=_schema_hash(source.options),
         endpoint=source.options.endpoint or "",
         checkpoint_interval_s=max(env.checkpoint_interval_ms, env.min_pause_ms) / 1000,
         checkpoint_timeout_s=env.checkpoint_timeout_ms / 1000,
+        read_limit=_read_limit(env),
+        flush_interval_s=env.flush_interval_ms / 1000,
         checkpoints_kept=env.checkpoints_kept,
         lease_ms=env.lease_ms,
         arrival_sync_ms=source.options.arrival_sync_ms,
@@ -66,8 +69,18 @@ def _sink_plan(spec: SinkSpec) -> SinkPlan:
     return SinkPlan(spec.id, partial(_make_sink, spec), spec.inputs, rejects_to_dead_letter=to_dead_letter)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _read_limit(env: EnvSpec) -> ReadLimit | None:
+    limit = ReadLimit(env.rows_per_second, env.bytes_per_second)
+    return None if limit == ReadLimit() else limit
+
+
+def _schema_hash(options: EdgeSocketOptions) -> str:
+    """Identifies the row type; empty for rows that are the payload and nothing else."""
+    parts = []
+    if options.schema is not None:
+        parts.append(f"{options.json_mode} {options.schema.fingerprint}")
+    parts += [f"{field}={column}" for field, column in options.metadata_fields]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16] if parts else ""
 
 
 def _make_transform(spec: TransformSpec) -> Transform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -26,8 +27,9 @@ REQUEST_LOOK_S = 0.5
 """How often a job looks whether somebody asks it to stop."""
 
 _WAYS_ON = (
-    "two ways on: give the batch up with edgesocket settle {job} {id_} --reason TEXT, or keep such records aside with "
-    "a dead_letter block and on_bad_record = dead_letter (for a row that a sink refuses: on_rejected_row of that sink)"
+    "two ways on: give the batch up with edgesocket settle {job} {id_} --state-dir {state_dir} --reason TEXT, or keep "
+    "such records aside with a dead_letter block and on_bad_record = dead_letter (or run --on-bad-record dead_letter; "
+    "for a row that a sink refuses: on_rejected_row = dead_letter of that sink)"
 )
 
 
@@ -91,19 +93,22 @@ class RunningJob:
         """
         threading.Thread(target=self._watch_requests, name="edgesocket-requests", daemon=True).start()
         code: int = ExitCode.BUG
+        reason = ""
         try:
             complete = self.runner.run()
             code = ExitCode.OK if complete else ExitCode.TRY_LATER
+            reason = "" if complete else "it was stopped before everything was confirmed"
         except EdgeSocketError as error:
-            code = error.exit_code
+            code, reason = error.exit_code, str(error)
             if isinstance(error, NotOwnerError | FencedError):
                 self._last_status.clear()  # the status file is another process's
             if isinstance(error, BadRecordError):
-                self.report(_WAYS_ON.format(job=self.name, id_=error.batch_id))
+                where = shlex.quote(str(self.state_dir))
+                self.report(_WAYS_ON.format(job=shlex.quote(self.name), id_=error.batch_id, state_dir=where))
             raise
         finally:
             self._ended.set()
-            self._publish_end(code)
+            self._publish_end(code, reason)
         if complete:
             self.report(f"stopped; every batch received is confirmed (watermark {self.confirmed})")
         else:
@@ -114,12 +119,12 @@ class RunningJob:
         self._last_status.update(status)
         write_status(self.state_dir, {**status, "instance": self._instance})
 
-    def _publish_end(self, code: int) -> None:
+    def _publish_end(self, code: int, reason: str) -> None:
         """Say how it ended, for whoever asked it to stop and waits."""
         clear_request(self.state_dir, self._instance)
         shown = read_status(self.state_dir)
         if self._last_status and shown is not None and shown.get("instance") == self._instance:
-            end = {"exit_code": code, "confirmed": self.confirmed}
+            end = {"exit_code": code, "confirmed": self.confirmed, "reason": reason}
             write_status(self.state_dir, {**self._last_status, "instance": self._instance, "end": end})
 
     def _watch_requests(self) -> None:

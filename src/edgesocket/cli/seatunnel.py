@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgesocket.cli import cancel, check, job_list, run, savepoint, status
+from edgesocket.cli.binding import bound
 from edgesocket.cli.job_files import JobFile, add_checking_arguments, read_job, state_root
 from edgesocket.cli.main import Parser
 from edgesocket.cli.stopping import WAIT_S
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError("say which job: -c JOB")
     if args.check or args.dry_run:
         return check.check_jobs(args, [args.config], several=True)
-    file = read_job(args, args.config, several=True)  # --state-dir is the directory above the states
+    file = bound(read_job(args, args.config, several=True))  # --state-dir is the directory above the states
     if args.restore is not None:
         _check_restore(file, args.restore)
     return run.run_jobs([file], argparse.Namespace(take_over=False, drop_sink_state=[]))

@@ -79,6 +79,9 @@ def describe(
         }
     if ended is not None and claim is not None and ended[1].epoch == claim[1].epoch:
         report["ended"] = {"time": _iso(ended[1].time_ms), "reason": ended[1].reason, "batch_id": ended[1].batch_id}
+    elif status is not None and claim is not None and status.get("end") and status.get("epoch") == claim[1].epoch:
+        # The log could not take the end, or it is none that goes there (a sink that was down, a port that was taken).
+        report["ended"] = {"time": _iso(int(status["time"] * 1000)), "reason": status["end"]["reason"], "batch_id": 0}
     if log.damaged:
         report["damaged"] = [{"file": damage.name, "reason": damage.reason} for damage in log.damaged]
     report["live"] = status if fresh else None
@@ -97,7 +100,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
         lines.append(f"  epoch {report['epoch']}, claimed by pid {by['pid']} on {by['host']} at {by['since']}")
     if "ended" in report:
         ended = report["ended"]
-        why = f": {ended['reason']} (batch {ended['batch_id']})" if ended["reason"] else ", cleanly"
+        batch = f" (batch {ended['batch_id']})" if ended["batch_id"] else ""
+        why = f": {ended['reason']}{batch}" if ended["reason"] else ", cleanly"
         lines.append(f"  ended at {ended['time']}{why}")
     if "checkpoint" in report:
         last = report["checkpoint"]
@@ -137,6 +141,8 @@ def _live_lines(live: dict[str, Any]) -> list[str]:
     if sinks["failing_for_s"] is not None:
         lines.append(f"  A SINK FAILS since {sinks['failing_for_s']:.0f} s: {sinks['last_failure']}")
     checkpoints = live.get("checkpoints", {})
+    if checkpoints.get("large_state"):
+        lines.append(f"  LARGE CHECKPOINTS: {checkpoints['large_state']}")
     if checkpoints.get("failing_for_s") is not None:
         lines.append(f"  CHECKPOINTS FAIL since {checkpoints['failing_for_s']:.0f} s: {checkpoints['last_failure']}")
     return lines

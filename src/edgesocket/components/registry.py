@@ -58,6 +58,16 @@ class Registry(Generic[Component]):
     def __contains__(self, name: str) -> bool:
         return bool(self._find(name))
 
+    def offered(self, name: str) -> str | None:
+        """A plug-in's name as its package spells it; None for a built-in one, and where there is none."""
+        if any(point.name.casefold() == name.casefold() for point in self._built_in):
+            return None
+        return next((point.name for point in self._find(name)), None)
+
+    def plugin_names(self) -> list[str]:
+        """The names of plug-ins."""
+        return self.names()[len(self._built_in) :]
+
     def factory(self, name: str) -> Callable[..., Component]:
         """What makes the component, imported now. It takes the options as keywords.
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -108,7 +108,23 @@ class Sink(Protocol):
         """Publish prepared work (step 6; step 4 for a deciding sink). Idempotent."""
 
     def close(self) -> None:
-        """Release resources; unprepared work may be thrown away. Called once, also after an error."""
+        """Release resources; unprepared work may be thrown away. Called once, also after an error.
+
+        Raises:
+            RuleBrokenError: the rows of the whole run break a rule. Everything is released all the same; it ends the
+                job as failed where it would have ended well, and changes nothing about what is confirmed.
+        """
+
+
+@runtime_checkable
+class FlushingSink(Protocol):
+    """What a sink may do besides: send rows that it holds back for a full batch, before a checkpoint asks for them."""
+
+    def flush(self) -> None:
+        """Send what is held back (`sink.flush.interval`), between any two other calls. Nothing is confirmed by it.
+
+        Raises: as `write`; what is not sent is held back on.
+        """
 
 
 class DecidingSink(Sink, Protocol):

@@ -84,6 +84,19 @@ class RestoredSource:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLimit:
+    """How fast records may be handed to the engine; 0 is without limit.
+
+    Attributes:
+        rows_per_second: records.
+        bytes_per_second: bytes of their payloads, as they are queued.
+    """
+
+    rows_per_second: int = 0
+    bytes_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SourceContext:
     """What the engine tells a source when it opens it.
 
@@ -97,6 +110,7 @@ class SourceContext:
         failed: tells the engine that the source cannot go on; safe on any thread.
         give_up_s: a store that fails for this long fails the job.
         dead_letter: takes a record that cannot become a row, on the pump's thread, from within `poll`.
+        read_limit: what `poll` keeps to until `stop`; None: as fast as it goes.
     """
 
     job: str
@@ -107,6 +121,7 @@ class SourceContext:
     failed: Callable[[BaseException], None]
     give_up_s: float = 600.0
     dead_letter: Callable[[DeadLetter], None] = lambda _: None
+    read_limit: ReadLimit | None = None
 
 
 class Source(Protocol):

@@ -6,6 +6,7 @@ from one thread::
 
     bind(schema) -> schema    once, before anything is received
     apply(rows)*
+    close()                   once, on every path, also after a `bind` that raised
 
 Guarantees a transform owes: rows keep their order and their batch id; what it drops it drops on purpose (a filter);
 rows it was given are never changed, because other branches of the job look at the same rows.
@@ -37,3 +38,6 @@ class Transform(Protocol):
         Raises:
             BadRecordError: a row cannot be transformed; names its batch.
         """
+
+    def close(self) -> None:
+        """Release what it holds; nothing is called after it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from edgesocket.config.agent import tables as agent_tables
 from edgesocket.config.edge_socket import EDGE_SOCKET
 from edgesocket.config.env import ENV
 from edgesocket.config.options import INT_MAX, LONG_MAX, Kind, Option, OptionTable
@@ -22,7 +23,13 @@ _UNITS = {"ms": "duration in ms", "s": "duration in s", "bytes": "size in bytes"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One table. `kind`: `env`, `source`, `sink`, `transform`; `plugin`: its name, empty for env and common options."""
+    """One table.
+
+    Attributes:
+        kind: `env`, `source`, `sink`, `transform` of a job file; `agent`, `input` of the edge agent's file.
+        plugin: its name, empty for env and agent.
+        table: the options.
+    """
 
     kind: str
     plugin: str
@@ -55,8 +62,9 @@ ENTRIES = (
     Entry("source", "EdgeSocket", EDGE_SOCKET),
     *(Entry("sink", name, plugin.table) for name, plugin in SINKS.items()),
     *(Entry("transform", name, plugin.table) for name, plugin in TRANSFORMS.items()),
+    *(Entry(kind, name, table) for kind, name, table in agent_tables()),
 )
-"""Every table of a job file."""
+"""Every table of a job file, and of the edge agent's file."""
 
 
 def find_entries(name: str) -> list[Entry]:

@@ -18,6 +18,7 @@ from edgesocket.protocol.grammar import (
     DEFAULT_MAX_RECORD_BYTES,
     MAX_AUTH_LINE_BYTES,
 )
+from edgesocket.rows import VALUE_COLUMN
 from edgesocket.schema.types import RowSchema
 
 MAX_TOKEN_BYTES = MAX_AUTH_LINE_BYTES - len(AUTH_PREFIX)
@@ -84,6 +85,29 @@ def _check_parallelism(readers: int) -> int:
     if readers > 1:
         raise Refused(f"{readers} readers cannot share one TCP port, which this source binds", "parallelism = 1")
     return readers
+
+
+METADATA_FIELDS = ("batch_id", "received_time", "peer")
+"""What can be added to rows as columns."""
+
+
+def _check_metadata(given: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Metadata field and column name, in the order of the job file. `BatchId` is `batch_id`, as SeaTunnel spells."""
+    spelled = {field.replace("_", ""): field for field in METADATA_FIELDS}
+    wanted: list[tuple[str, str]] = []
+    for key, column in given.items():
+        field = spelled.get(key.replace("_", "").lower())
+        if field is None:
+            message = f"there is no metadata field {shorten(key, quote=True)}"
+            raise Refused(message, f"one of {', '.join(METADATA_FIELDS)}")
+        if not column.strip():
+            raise Refused(f"the column of {field} has no name", f"{{ {field} = {field} }}")
+        if any(column == name for _, name in wanted):
+            raise Refused(f"two columns are called {shorten(column, quote=True)}", "give each a name of its own")
+        if any(field == name for name, _ in wanted):
+            raise Refused(f"{field} is asked for twice", "delete one of them")
+        wanted.append((field, column))
+    return tuple(wanted)
 
 
 EDGE_SOCKET = OptionTable(
@@ -294,6 +318,16 @@ EDGE_SOCKET = OptionTable(
         example="lenient",
         description="How JSON becomes typed: strict refuses what does not fit, lenient converts as SeaTunnel does.",
     ),
+    Option(
+        name="metadata_fields",
+        kind=Kind.TEXT_MAP,
+        default=(),
+        default_text="none",
+        check=_check_metadata,
+        example="{ batch_id = batch_id, received_time = received_time, peer = peer }",
+        description="Columns added behind those of the payload, by the name each is to have: batch_id, "
+        "received_time (UTC), peer.",
+    ),
     Option(name="metadata_datasource_id", kind=Kind.LATER, description="there is no metadata service here"),
 )
 """Every option of the EdgeSocket source."""
@@ -307,6 +341,7 @@ class EdgeSocketOptions:
         secret_key: the key itself, 32 bytes.
         queue_backpressure_watermark_ratio: exactly as written.
         repeated_id: None: "resend" if a sink of the job claims exactly once, else "record".
+        metadata_fields: metadata field and column name, in the order of the columns.
     """
 
     port: int
@@ -342,6 +377,7 @@ class EdgeSocketOptions:
     on_bad_record: Literal["fail", "reject", "dead_letter"]
     schema: RowSchema | None
     json_mode: Literal["strict", "lenient"]
+    metadata_fields: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, **given: Any) -> EdgeSocketOptions:
@@ -351,6 +387,7 @@ class EdgeSocketOptions:
 
 def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:
     """Checks that need more than one option."""
+    _check_metadata_columns(parsed, path, report)
     if not parsed.has("packet_mode", "require_encryption", "secret_key"):
         return
     raw = parsed.values["packet_mode"] == "RAW"
@@ -364,3 +401,16 @@ def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:
         report.problem(place, f"{path}.require_encryption", message, fix)
     elif raw and has_key:
         report.note(f"{parsed.place('secret_key')}: {path}.secret_key is not used, because packet_mode is RAW")
+
+
+def _check_metadata_columns(parsed: ParsedOptions, path: str, report: Report) -> None:
+    """No metadata column has the name of a column of the payload."""
+    if not parsed.has("metadata_fields", "schema"):
+        return
+    schema: RowSchema | None = parsed.values["schema"]
+    taken = [VALUE_COLUMN] if schema is None else list(schema.names)
+    for wanted, column in parsed.values["metadata_fields"]:
+        if column in taken:
+            message = f"the rows have a column {shorten(column, quote=True)} already"
+            fix = f'{wanted} = "{wanted}_of_batch"' if wanted == column else f"{wanted} = {wanted}"
+            report.problem(parsed.place("metadata_fields"), f"{path}.metadata_fields.{wanted}", message, fix)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgesocket.config.convert import Refused, shorten
-from edgesocket.config.options import INT_MAX, Kind, Option, OptionTable, duration, whole_number
+from edgesocket.config.options import INT_MAX, LONG_MAX, Kind, Option, OptionTable, duration, whole_number
 
 MAX_JOB_NAME = 120
 """Characters of a job's name: it becomes a directory's name."""
@@ -137,8 +137,36 @@ ENV = OptionTable(
         description="Least time from the end of a checkpoint to the start of the next; -1 is checkpoint.interval.",
     ),
     _later("checkpoint.retain-after-job-cancelled", "the state of a job stays until it is deleted", "true"),
-    _later("sink.flush.interval", "sinks flush at every checkpoint", "0"),
-    _later("read_limit", "the queue and QUEUE_FULL set the pace"),
+    duration(
+        "sink.flush.interval",
+        0,
+        "How often sinks send what they hold back for a full batch, besides at checkpoints; 0 is never.",
+        minimum=0,
+        attribute="flush_interval_ms",
+    ),
+    Option(
+        name="read_limit.rows_per_second",
+        kind=Kind.INTEGER,
+        default=0,
+        default_text="no limit",
+        minimum=1,
+        maximum=INT_MAX,
+        example="10000",
+        attribute="rows_per_second",
+        description="Most records a second that are taken out of the queue.",
+    ),
+    Option(
+        name="read_limit.bytes_per_second",
+        kind=Kind.SIZE,
+        unit="bytes",
+        default=0,
+        default_text="no limit",
+        minimum=1,
+        maximum=LONG_MAX,
+        example="10 MiB",
+        attribute="bytes_per_second",
+        description="Most bytes of payloads a second that are taken out of the queue.",
+    ),
     Option(
         name="shade.identifier",
         kind=Kind.TEXT,
@@ -192,6 +220,9 @@ class EnvSpec:
     lease_ms: int
     tag_filter: Mapping[str, str]
     min_pause_ms: int
+    flush_interval_ms: int
+    rows_per_second: int
+    bytes_per_second: int
     shade_identifier: str
     shade_options: tuple[str, ...]
 

@@ -30,12 +30,18 @@ from edgesocket.config.nodes import (
     describe,
 )
 from edgesocket.config.options import Kind, Option, OptionTable, ParsedOptions, parse_options
+from edgesocket.config.plugged import NothingPlugged, Plugged
 from edgesocket.config.plugins.common import COMMON, COMMON_TRANSFORM
 from edgesocket.config.shade import unshade
 from edgesocket.config.sinks import SINKS, SINKS_TO_COME, SinkPlugin
 from edgesocket.config.specs import DEAD_LETTER, SOURCE, JobSpec, SinkSpec, SourceSpec, TransformSpec
 from edgesocket.config.transforms import TRANSFORMS, TRANSFORMS_TO_COME, TransformPlugin
 from edgesocket.errors import ConfigError
+
+NOTHING_PLUGGED = NothingPlugged()
+
+FREQUENT_FLUSH_MS = 100
+"""A shorter `sink.flush.interval` is noted."""
 
 _SOURCE_EXAMPLE = 'source { EdgeSocket { port = 9999, token = "my-edge-token" } }'
 _SINK_EXAMPLE = "sink { Console {} }"
@@ -55,6 +61,8 @@ def load_job(
     strict: bool = False,
     lenient: bool = False,
     env_defaults: Mapping[str, Field] | None = None,
+    on_bad_record: str | None = None,
+    plugged: Plugged = NOTHING_PLUGGED,
 ) -> JobSpec:
     """Read and check a job file.
 
@@ -67,15 +75,17 @@ def load_job(
         strict: what would be filled in with a note is a problem instead.
         lenient: an unknown option is a note instead of a problem.
         env_defaults: env options from elsewhere, older than everything the file says (`yaml_files.SeaTunnelYaml`).
+        on_bad_record: instead of what the source says; one of the choices of that option.
+        plugged: sinks and transforms beside the built-in ones.
 
     Raises:
         ConfigError: it cannot run. Holds every problem that could be found, in the order of the lines.
     """
     report = Report(lenient=lenient)
     document = read_document(text, name, Surroundings(read_file, variables or {}, environ or {}), report)
-    reader = _JobReader(document, name, strict, report, env_defaults or {})
+    reader = _JobReader(document, name, strict, report, env_defaults or {}, plugged)
     env = reader.env()
-    source = reader.source()
+    source = reader.source(on_bad_record)
     transforms = reader.transforms()
     sinks = reader.sinks()
     dead_letter = reader.dead_letter()
@@ -107,21 +117,40 @@ class _Child:
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """A plugin block, its options read."""
+    """A plugin block, its options read. `how`: None for the source."""
 
     plugin: str
     id: str
     path: str
     location: Location
     options: ParsedOptions
+    how: SinkPlugin | TransformPlugin | None = None
+
+    @property
+    def as_sink(self) -> SinkPlugin:
+        """How it is read, of a sink."""
+        assert isinstance(self.how, SinkPlugin)
+        return self.how
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where the options that were given stand."""
+        return {key: str(place) for key, place in self.options.places.items()}
 
 
 class _JobReader:
     """Reads one document block by block into one report."""
 
     def __init__(
-        self, document: Document, name: str, strict: bool, report: Report, env_defaults: Mapping[str, Field]
+        self,
+        document: Document,
+        name: str,
+        strict: bool,
+        report: Report,
+        env_defaults: Mapping[str, Field],
+        plugged: Plugged,
     ) -> None:
+        self._plugged = plugged
         self._env_defaults = env_defaults
         self._root = unshade(document.root, report)
         self._used = document.used
@@ -149,13 +178,16 @@ class _JobReader:
         parsed = parse_options(
             ENV, ObjectNode({**defaults, **fields}, location), "env", self._report, elsewhere=_ELSEWHERE_FROM_ENV
         )
+        if 0 < parsed.values.get("flush_interval_ms", 0) < FREQUENT_FLUSH_MS:
+            place = parsed.place("flush_interval_ms")
+            self._report.note(f"{place}: env.sink.flush.interval below {FREQUENT_FLUSH_MS} ms costs more than it gives")
         if entry is None and not flat:
             self._fill_in("env", "env { job.mode = STREAMING }", location)
         elif "job_mode" in parsed.values and "job_mode" not in parsed.places:
             self._fill_in("env.job.mode", "job.mode = STREAMING", location)
         return parsed
 
-    def source(self) -> _Plugin | None:
+    def source(self, on_bad_record: str | None) -> _Plugin | None:
         """The source. None: there is none that could be read."""
         children = self._children("source")
         if children == []:
@@ -170,6 +202,9 @@ class _JobReader:
                 continue
             path = f"source.{SOURCE}"
             options = parse_options(EDGE_SOCKET, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SOURCE)
+            if on_bad_record is not None:
+                options.values["on_bad_record"] = on_bad_record
+                self._report.note(f"{path}.on_bad_record is {on_bad_record}, as the command line says")
             check_edge_socket(options, path, self._report)
             plugins.append(_Plugin(SOURCE, SOURCE, path, child.location, options))
         return plugins[0] if plugins else None
@@ -209,23 +244,36 @@ class _JobReader:
         """The plugins of one kind, their options read and checked."""
         plugins: list[_Plugin] = []
         for child in children or ():
-            plugin = _spelled(child.name, known)
-            if plugin not in known:
-                self._unknown_plugin(kind, child, list(known), to_come)
+            try:
+                plugin, how = self._find(kind, child.name, known)
+            except Refused as refused:
+                path = f"{kind}.{shorten(child.name)}"
+                self._report.problem(child.location, path, refused.message, refused.fix)
+                continue
+            if how is None:
+                more = self._plugged.names("transform" if kind == "transform" else "sink")
+                self._unknown_plugin(kind, child, [*known, *more], to_come)
                 continue
             number = 1 + sum(one.plugin == plugin for one in plugins)
             plugin_id = plugin if number == 1 else f"{plugin}-{number}"
             path = f"{kind}.{plugin_id}"
             if child.block is None:
                 continue
-            options = parse_options(
-                known[plugin].table, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK
-            )
-            check = known[plugin].check
-            if check is not None:
-                check(options, path, self._report)
-            plugins.append(_Plugin(plugin, plugin_id, path, child.location, options))
+            options = parse_options(how.table, child.block, path, self._report, elsewhere=_ELSEWHERE_FROM_SINK)
+            if how.check is not None:
+                how.check(options, path, self._report)
+            plugins.append(_Plugin(plugin, plugin_id, path, child.location, options, how))
         return plugins
+
+    def _find(
+        self, kind: str, name: str, known: Mapping[str, SinkPlugin] | Mapping[str, TransformPlugin]
+    ) -> tuple[str, SinkPlugin | TransformPlugin | None]:
+        """A plugin's name as it is spelt, and how it is read: a built-in, else a third party's, else None."""
+        spelled = _spelled(name, known)
+        if spelled in known:
+            return spelled, known[spelled]
+        found = self._plugged.transform(name) if kind == "transform" else self._plugged.sink(name)
+        return (name, None) if found is None else (found.name, found.plugin)
 
     def wiring(self, source: _Plugin | None, transforms: list[_Plugin], sinks: list[_Plugin]) -> Wiring:
         """Who takes rows from whom."""
@@ -257,7 +305,7 @@ class _JobReader:
             self._report.problem(dead_letter.location, "dead_letter", message, "dead_letter { DeadLetter { ... } }")
 
     def _check_transaction(self, sink: _Plugin, env: ParsedOptions) -> None:
-        plugin = SINKS[sink.plugin]
+        plugin = sink.as_sink
         times = ("checkpoint_interval_ms", "checkpoint_timeout_ms")
         if plugin.check_times is None or not sink.options.complete(plugin.table) or not env.has(*times):
             return
@@ -375,16 +423,27 @@ def _source_spec(source: _Plugin) -> SourceSpec:
 def _sink_spec(sink: _Plugin, inputs: tuple[str, ...]) -> SinkSpec:
     common = {option.key: sink.options.values[option.key] for option in COMMON if option.key in sink.options.values}
     place = str(sink.location)
-    return SinkSpec(plugin=sink.plugin, id=sink.id, options=_built(sink), location=place, inputs=inputs, **common)
+    options, how = _built(sink), sink.as_sink
+    return SinkSpec(
+        plugin=sink.plugin,
+        id=sink.id,
+        options=options,
+        location=place,
+        inputs=inputs,
+        decides=how.deciding(options),
+        exactly_once=how.claims_exactly_once(options),
+        places=sink.places,
+        **common,
+    )
 
 
 def _built(sink: _Plugin) -> Any:
     common = {option.key for option in COMMON}
-    return SINKS[sink.plugin].build(**{key: value for key, value in sink.options.values.items() if key not in common})
+    return sink.as_sink.build(**{key: value for key, value in sink.options.values.items() if key not in common})
 
 
 def _decides(sink: _Plugin) -> bool:
-    plugin = SINKS[sink.plugin]
+    plugin = sink.as_sink
     return sink.options.complete(plugin.table) and plugin.deciding(_built(sink))
 
 
@@ -394,8 +453,10 @@ def _transform_specs(transforms: list[_Plugin], wiring: Wiring) -> tuple[Transfo
     specs = []
     for one in (by_id[id_] for id_ in wiring.order):
         values = {key: value for key, value in one.options.values.items() if key not in common}
-        options = TRANSFORMS[one.plugin].build(**values)
-        specs.append(TransformSpec(one.plugin, one.id, options, wiring.inputs[one.id], str(one.location)))
+        assert isinstance(one.how, TransformPlugin)
+        options = one.how.build(**values)
+        inputs = wiring.inputs[one.id]
+        specs.append(TransformSpec(one.plugin, one.id, options, inputs, str(one.location), one.places))
     return tuple(specs)
 
 

@@ -27,10 +27,10 @@ TABLES: Mapping[str, OptionTable] = {
 """The tables of `docs/reference.md`, by the name in their marker."""
 
 _DOCS = Path("docs")
-_PAGES = ("reference.md", "sources/*.md", "sinks/*.md", "transforms/*.md")
+_PAGES = ("reference.md", "collect.md", "sources/*.md", "sinks/*.md", "transforms/*.md", "inputs/*.md")
 _BLOCK = re.compile(r"(<!-- options of ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _LIST_BLOCK = re.compile(r"(<!-- plugins -->\n).*?(<!-- /plugins -->)", re.DOTALL)
-_PLUGIN_BLOCK = re.compile(r"(<!-- options: (\w+ \w+) -->\n).*?(<!-- /options -->)", re.DOTALL)
+_PLUGIN_BLOCK = re.compile(r"(<!-- options: (\w+(?: \w+)?) -->\n).*?(<!-- /options -->)", re.DOTALL)
 
 
 def render_options(table: OptionTable, *, without: frozenset[str] = frozenset()) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgesocket.config.edge_socket import EdgeSocketOptions
@@ -44,6 +45,9 @@ class SinkSpec:
         on_rejected_row: what happens to a row the sink refuses for good.
         location: `file:line` of its block.
         inputs: ids of the source or the transforms whose rows it takes.
+        decides: whether it decides checkpoints in its own transaction.
+        exactly_once: whether it is meant to show every row exactly once.
+        places: `file:line` of each option that was given, by its key.
     """
 
     plugin: str
@@ -53,11 +57,14 @@ class SinkSpec:
     on_rejected_row: Literal["fail", "dead_letter"]
     location: str
     inputs: tuple[str, ...] = (SOURCE,)
+    decides: bool = False
+    exactly_once: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The options as keywords for whatever makes the sink."""
-        return asdict(self.options)
+        return arguments(self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,7 @@ class TransformSpec:
         options: what the transform is made with, checked.
         inputs: ids of the source or the transforms whose rows it takes.
         location: `file:line` of its block.
+        places: `file:line` of each option that was given, by its key.
     """
 
     plugin: str
@@ -77,11 +85,12 @@ class TransformSpec:
     options: Any
     inputs: tuple[str, ...]
     location: str
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The options as keywords for whatever makes the transform."""
-        return asdict(self.options)
+        return arguments(self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +114,8 @@ class JobSpec:
     transforms: tuple[TransformSpec, ...] = ()
     dead_letter: SinkSpec | None = None
     notes: tuple[str, ...] = ()
+
+
+def arguments(options: Any) -> dict[str, Any]:
+    """Options as keywords: a dataclass, or of a third party's plugin a dict."""
+    return dict(options) if isinstance(options, Mapping) else asdict(options)

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
 from edgesocket.checkpoint.effects import CommitDeciding, Create, Procedure, Wait
 from edgesocket.checkpoint.entries import LOG_DIRECTORY
-from edgesocket.checkpoint.procedure import CheckpointEnd
+from edgesocket.checkpoint.log_view import Log
+from edgesocket.checkpoint.procedure import CheckpointEnd, CheckpointPlan, checkpoint
 from edgesocket.engine.performing import PerformHere, ProcedureRun
-from edgesocket.errors import ComponentError, StoreError
+from edgesocket.engine.plan import JobPlan
+from edgesocket.engine.sink_group import SinkGroup
+from edgesocket.errors import BadRecordError, ComponentError, StoreError
+from edgesocket.ingress.sizing import STATE_LIMIT_BYTES
+
+
+def describe_large(blob_bytes: Mapping[str, int]) -> str:
+    """What to do about a state of this size (bytes by kind of blob); empty if it is no larger than it should be."""
+    total = sum(blob_bytes.values())
+    if total <= STATE_LIMIT_BYTES:
+        return ""
+    parts = ", ".join(f"{kind} {_megabytes(size)}" for kind, size in blob_bytes.items())
+    return (
+        f"the state has {_megabytes(total)} ({parts}), and every checkpoint writes it out: more than "
+        f"{_megabytes(STATE_LIMIT_BYTES)} makes checkpoints and restarts slow. Lower local_queue_capacity (edgesocket "
+        f"size says what fits your payloads) or local_queue_max_bytes, or see why the sinks are behind"
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 @dataclass(slots=True)
@@ -24,6 +45,8 @@ class CheckpointFigures:
     last_completed_at: float | None = None
     last_duration_s: float = 0.0
     last_state_bytes: int = 0
+    large_state: str = ""
+    """What to know of a state that is larger than it should be; empty while it is not."""
     failing_since: float | None = None
     last_failure: str = ""
 
@@ -38,6 +61,7 @@ class CheckpointRunner:
         interval_s, timeout_s: see `JobPlan`.
         give_up_s: checkpoints that fail for this long fail the job.
         report: told of failures, once when they begin and when they end.
+        completed: told of each checkpoint that completed, with the time.
     """
 
     def __init__(
@@ -53,6 +77,7 @@ class CheckpointRunner:
         timeout_s: float,
         give_up_s: float,
         report: Callable[[str], None],
+        completed: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.figures = CheckpointFigures()
         self._make = make
@@ -65,6 +90,7 @@ class CheckpointRunner:
         self._timeout_s = timeout_s
         self._give_up_s = give_up_s
         self._report = report
+        self._completed = completed
         self._run: ProcedureRun | None = None
         self._started_at = 0.0
         self._due_at: float | None = None
@@ -102,6 +128,14 @@ class CheckpointRunner:
             return False
         self._begin(now, force=True)
         return True
+
+    def end_early(self, now: float) -> bool:
+        """The job has failed: abort the running checkpoint where that is still allowed. Returns whether none runs."""
+        if self._run is not None and not self._only_forward:
+            self._run.fail(StoreError("the job has failed"), now)
+            if self._run.done:
+                self._run = None
+        return self._run is None
 
     def _busy(self) -> bool:
         """Whether the store thread still has work of a checkpoint that timed out."""
@@ -149,7 +183,9 @@ class CheckpointRunner:
         if not end.completed:
             figures.failed += 1
             self._note_failure(end.reason, now)
-            if isinstance(end.error, ComponentError) and not end.error.retryable:
+            if isinstance(end.error, BadRecordError):
+                raise end.error
+            if isinstance(end.error, ComponentError) and (end.error.reopen or not end.error.retryable):
                 raise end.error
             return False
         if figures.failing_since is not None:
@@ -161,7 +197,18 @@ class CheckpointRunner:
         figures.last_duration_s = now - self._started_at
         if end.written:
             figures.last_state_bytes = end.state_bytes
+            self._watch_size(end)
+        self._completed(now)
         return True
+
+    def _watch_size(self, end: CheckpointEnd) -> None:
+        """Say so when the state has become large, fingerprints counted; once until it is small again."""
+        figures, was_large = self.figures, self.figures.large_state
+        figures.large_state = describe_large(end.blob_bytes)
+        if figures.large_state and not was_large:
+            self._report(f"checkpoint {figures.last_number}: {figures.large_state}")
+        elif was_large and not figures.large_state:
+            self._report(f"checkpoint {figures.last_number}: its state is below {_megabytes(STATE_LIMIT_BYTES)} again")
 
     def _note_failure(self, reason: str, now: float) -> None:
         figures = self.figures
@@ -171,3 +218,9 @@ class CheckpointRunner:
         figures.last_failure = reason
         if now - figures.failing_since > self._give_up_s:
             raise ComponentError(f"no checkpoint completed for {now - figures.failing_since:.0f} s: {reason}")
+
+
+def checkpoint_of(plan: JobPlan, log: Log, sinks: SinkGroup, number: int, *, force: bool) -> Procedure[CheckpointEnd]:
+    """The procedure of one checkpoint; `force`: also if nothing changed since the last one."""
+    wanted = CheckpointPlan(number, log.epoch, sinks.deciding is not None, plan.checkpoints_kept, force)
+    return checkpoint(wanted, log)

@@ -7,14 +7,57 @@ pump is woken. So a slow disk never stops rows, and sinks and source are only ev
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from edgesocket.checkpoint import effects
 from edgesocket.checkpoint.effects import Create, Encode, List, Read, Remove, Wait
+from edgesocket.components.sink import CommitRole, DecidingSink
+from edgesocket.components.source import Source
+from edgesocket.engine.sink_group import SinkGroup
 
 PerformHere = Callable[[Any], Any]
 """Performs an effect at once, on the calling thread; raises what the effect raises."""
+
+
+def perform_on(effect: Any, source: Source | None, sinks: SinkGroup) -> Any:
+    """Perform an effect that is for source or sinks, or asks the time. Until sinks are fenced there is no source."""
+    match effect:
+        case effects.FenceDeciding(epoch):
+            return _deciding(sinks).fence(epoch)
+        case effects.AskDeciding():
+            return _deciding(sinks).landed()
+        case effects.PrepareSinks(number):
+            return sinks.prepare(number)
+        case effects.CommitDeciding(number, manifests):
+            return sinks.commit(number, manifests, CommitRole.DECIDING)
+        case effects.CommitSinks(number, manifests):
+            return sinks.commit(number, manifests, CommitRole.RECOMMITTABLE)
+        case effects.WallClock():
+            return unix_ms()
+    assert source is not None
+    match effect:
+        case effects.Cut():
+            cut = source.cut()
+            return effects.CutResult(cut.state, cut.encode, cut.log_index)
+        case effects.Complete():
+            return source.complete()
+        case effects.Abort():
+            return source.abort()
+    raise TypeError(f"nobody performs {effect!r}")
+
+
+def unix_ms() -> int:
+    """The time of day in milliseconds since 1970, for people and for the age of files."""
+    return time.time_ns() // 1_000_000
+
+
+def _deciding(sinks: SinkGroup) -> DecidingSink:
+    sink = sinks.deciding
+    assert sink is not None
+    return sink
 
 
 class ProcedureRun:

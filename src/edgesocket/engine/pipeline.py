@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 import pyarrow as pa
 
 from edgesocket.components.transform import Transform
-from edgesocket.engine.plan import JobPlan
+from edgesocket.engine.plan import JobPlan, TransformPlan
 from edgesocket.errors import ConfigError, ConfigProblem
 from edgesocket.rows import Rows
 
@@ -34,20 +35,19 @@ class Pipeline:
         self._source_id = plan.source_id
         self._schemas: dict[str, pa.Schema] = {plan.source_id: schema}
         self._steps: list[tuple[Sequence[str], Transform, str]] = []
-        problems: list[ConfigProblem] = []
-        for step in plan.transforms:
-            try:
-                self._add(step.inputs, step.make(), step.transform_id)
-            except ConfigError as error:
-                path = f"transform.{step.transform_id}"
-                problems += [ConfigProblem(f"{path}.{p.path}", p.message, p.fix, p.location) for p in error.problems]
-                break  # what follows would only complain of what is not there
-        if problems:
-            raise ConfigError(problems)
+        self._closing = ExitStack()
         self._sinks = [(sink.sink_id, sink.inputs or (plan.source_id,)) for sink in plan.sinks]
-        self.sink_schemas = {
-            sink_id: self._common_schema(f"sink.{sink_id}.plugin_input", inputs) for sink_id, inputs in self._sinks
-        }
+        self.sink_schemas: dict[str, pa.Schema] = {}
+        with ExitStack() as unless_done:
+            unless_done.callback(self.close)
+            problems = [*self._bind_transforms(plan.transforms), *self._bind_sinks()]
+            if problems:
+                raise ConfigError(problems)
+            unless_done.pop_all()
+
+    def close(self) -> None:
+        """Close every transform, also where one of them fails at that."""
+        self._closing.close()
 
     def routed(self, rows: Rows) -> Iterator[Routed]:
         """What becomes of rows of the source: for each sink, its rows in order."""
@@ -60,9 +60,29 @@ class Pipeline:
                 for result in made[name]:
                     yield sink_id, result
 
-    def _add(self, inputs: Sequence[str], transform: Transform, output: str) -> None:
-        self._schemas[output] = transform.bind(self._common_schema("plugin_input", inputs))
-        self._steps.append((inputs, transform, output))
+    def _bind_transforms(self, steps: Sequence[TransformPlan]) -> Iterator[ConfigProblem]:
+        """Make and bind them. One whose input has a fault is left out: it would only complain of what is not there."""
+        for step in steps:
+            if not all(name in self._schemas for name in step.inputs):
+                continue
+            transform = step.make()
+            self._closing.callback(transform.close)
+            try:
+                schema = transform.bind(self._common_schema("plugin_input", step.inputs))
+            except ConfigError as error:
+                for p in error.problems:
+                    yield ConfigProblem(f"transform.{step.transform_id}.{p.path}", p.message, p.fix, p.location)
+                continue
+            self._schemas[step.transform_id] = schema
+            self._steps.append((step.inputs, transform, step.transform_id))
+
+    def _bind_sinks(self) -> Iterator[ConfigProblem]:
+        for sink_id, inputs in self._sinks:
+            if all(name in self._schemas for name in inputs):
+                try:
+                    self.sink_schemas[sink_id] = self._common_schema(f"sink.{sink_id}.plugin_input", inputs)
+                except ConfigError as error:
+                    yield from error.problems
 
     def _common_schema(self, path: str, inputs: Sequence[str]) -> pa.Schema:
         first = self._schemas[inputs[0]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgesocket.components.sink import Sink
-from edgesocket.components.source import Source
+from edgesocket.components.source import ReadLimit, Source
 from edgesocket.components.transform import Transform
 
 
@@ -52,6 +52,8 @@ class JobPlan:
         endpoint: the address collectors dial, for the claim and the status.
         checkpoint_interval_s: from the end of one checkpoint to the start of the next.
         checkpoint_timeout_s: a checkpoint that has not reached step 4 by then is aborted.
+        read_limit: how fast records are read out of the source.
+        flush_interval_s: how often sinks send what they hold back, besides at checkpoints; 0: never.
         checkpoints_kept: how many stay restorable.
         lease_ms: an owner that could not beat for this long is gone.
         arrival_sync_ms: how often the arrival log is synced (0: before every reply).
@@ -72,6 +74,8 @@ class JobPlan:
     endpoint: str = ""
     checkpoint_interval_s: float = 10.0
     checkpoint_timeout_s: float = 60.0
+    read_limit: ReadLimit | None = None
+    flush_interval_s: float = 0.0
     checkpoints_kept: int = 3
     lease_ms: int = 3000
     arrival_sync_ms: int = 1000

@@ -16,6 +16,7 @@ from edgesocket.components.dead_letter import DEAD_LETTER_SCHEMA, DeadLetter, de
 from edgesocket.components.sink import (
     CommitRole,
     DecidingSink,
+    FlushingSink,
     Manifest,
     RejectedRow,
     Sink,
@@ -24,7 +25,7 @@ from edgesocket.components.sink import (
 )
 from edgesocket.engine.pipeline import Pipeline
 from edgesocket.engine.plan import JobPlan, SinkPlan
-from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError
+from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError, RuleBrokenError
 from edgesocket.rows import Rows
 
 RETRY_S = 1.0
@@ -59,6 +60,7 @@ class SinkGroup:
         self._sinks: dict[str, Sink] = {}
         self._pipeline: Pipeline | None = None
         self._letters: list[DeadLetter] = []
+        self._failing = ("", "")  # the sink, and what it failed at: a write that is buffered heals no flush
         self.dead_letters = 0
 
     # ---- opening -------------------------------------------------------------------------------------------------
@@ -173,14 +175,37 @@ class SinkGroup:
                 self._sinks[sink_id].write(rows)
                 break
             except ComponentError as error:
-                self._note_failure(sink_id, error)
+                self._note_failure(sink_id, "write", error)
                 if not (error.retryable and not error.reopen and self._waited(meanwhile)):
                     raise
-        if self.failing_since is not None:
+        self._note_success(sink_id, "write")
+
+    def flush(self) -> None:
+        """Let the sinks send what they hold back. What fails is held back on, and the next flush or checkpoint tries.
+
+        Raises:
+            ComponentError: no retry can heal it.
+            BadRecordError: a sink refuses a row for good.
+        """
+        for sink_id, sink in self._sinks.items():
+            if not isinstance(sink, FlushingSink):
+                continue
+            try:
+                sink.flush()
+            except ComponentError as error:
+                self._note_failure(sink_id, "flush", error)
+                if not error.retryable or error.reopen:
+                    raise
+            else:
+                self._note_success(sink_id, "flush")
+
+    def _note_success(self, sink_id: str, what: str) -> None:
+        if self.failing_since is not None and self._failing == (sink_id, what):
             self._report(f"sink {sink_id} takes rows again after {self._now() - self.failing_since:.0f} s")
             self.failing_since = None
 
-    def _note_failure(self, sink_id: str, error: ComponentError) -> None:
+    def _note_failure(self, sink_id: str, what: str, error: ComponentError) -> None:
+        self._failing = sink_id, what
         self.last_failure = f"{sink_id}: {error}"
         if self.failing_since is None:
             self.failing_since = self._now()
@@ -225,13 +250,20 @@ class SinkGroup:
             if sink.commit_role is role:
                 sink.commit(number, manifest)
 
-    def close(self) -> None:
-        """Close all of them."""
-        for sink in self._sinks.values():
+    def close(self) -> list[RuleBrokenError]:
+        """Close sinks and transforms, once. Returns what sinks have against the rows of the run; reports the rest."""
+        broken: list[RuleBrokenError] = []
+        sinks, self._sinks = self._sinks, {}
+        for sink_id, sink in sinks.items():
             try:
                 sink.close()
+            except RuleBrokenError as error:
+                broken.append(error)
             except EdgeSocketError as error:
-                self._report(f"closing a sink: {error}")
+                self._report(f"closing sink {sink_id}: {error}")
+        if self._pipeline is not None:
+            self._pipeline.close()
+        return broken
 
 
 def _missing(name: str, number: int) -> ConfigProblem:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from edgesocket.components.sink import CommitRole, Manifest, RejectedRow, SinkContext
-from edgesocket.errors import ComponentError, ConfigError
+from edgesocket.errors import ConfigError, RuleBrokenError
 from edgesocket.rows import Rows
 from edgesocket.sinks.assert_rules import FieldCheck, compile_rules
 from edgesocket.sinks.encoding import json_rows
@@ -94,13 +94,12 @@ class AssertSink:
         """Judge MIN_ROW, where the run came to a graceful end.
 
         Raises:
-            ComponentError: too few rows came.
+            RuleBrokenError: too few rows came.
         """
         covered, self._covered = self._covered, False
         if covered and self._count < self._least:
-            raise ComponentError(
-                f"Assert sink: the rule MIN_ROW {self._least} is broken: {self._count} rows came in this run",
-                retryable=False,
+            raise RuleBrokenError(
+                f"Assert sink: the rule MIN_ROW {self._least} is broken: {self._count} rows came in this run"
             )
 
     def _broken(self, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -142,11 +142,15 @@ class HttpSink:
             ComponentError: the server does not take it for now; it stays here.
             BadRecordError: see `write`.
         """
+        self.flush()
+        return {}
+
+    def flush(self) -> None:
+        """Send what waits for a full array. Raises as `prepare`."""
         self._give_up = self._clock() + PATIENCE_S
         self._settle()
         if self._filling:
             self._send_filled()
-        return {}
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:
         """Nothing to publish: a row is visible when the server takes it."""

@@ -247,6 +247,15 @@ class JdbcSink:
         self._prepared = checkpoint
         return {"rows": self._held} if self._held else {}
 
+    def flush(self) -> None:
+        """Send and commit what waits for a full batch. With exactly once it waits on: nobody could see it anyway.
+
+        Raises: as `write`; what the database does not take waits on.
+        """
+        self._check_not_lost()
+        if self._row is None:
+            self._send(self._waiting_rows)
+
     def _is_interval_over(self) -> bool:
         return self._interval_s > 0 and self._now() - self._waiting_since >= self._interval_s
 

@@ -9,7 +9,7 @@ from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.ingress.admission import PacketCodec, RawCodec
 from edgesocket.packet.codec import PacketDecoder
 from edgesocket.packet.compression import inflate
-from edgesocket.records import RecordBlock
+from edgesocket.records import Origin, RecordBlock
 
 DECODED_BYTES = 16 * 1024 * 1024
 """A block of inflated records is handed on when it has so many bytes; the last record may go beyond."""
@@ -52,18 +52,25 @@ class RecordDecoder:
         ids: list[int] = []
         payloads: list[bytes] = []
         size = 0
+        origin: Origin | None = None
         for block in blocks:
+            if ids and block.origin is not origin:
+                made = RecordBlock.of_payloads(ids, payloads).with_origin(origin)
+                ids, payloads, size = [], [], 0
+                yield made
+                del made
+            origin = block.origin
             for index, stored in enumerate(block.payloads()):
                 ids.append(block.id_at(index))
                 payloads.append(self._record(stored, block.compression))
                 size += len(payloads[-1])
                 if size >= DECODED_BYTES:
-                    made = RecordBlock.of_payloads(ids, payloads)
+                    made = RecordBlock.of_payloads(ids, payloads).with_origin(origin)
                     ids, payloads, size = [], [], 0
                     yield made
                     del made
         if ids:
-            yield RecordBlock.of_payloads(ids, payloads)
+            yield RecordBlock.of_payloads(ids, payloads).with_origin(origin)
 
     def _record(self, stored: bytes, compression: Compression) -> bytes:
         payload = inflate(stored, compression, self._limit_bytes)

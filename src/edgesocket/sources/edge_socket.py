@@ -31,11 +31,12 @@ from edgesocket.net.server import IngressServer
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.protocol.session import ServerEvent
-from edgesocket.records import RecordBlock
+from edgesocket.records import Origin, RecordBlock
 from edgesocket.rows import Rows
 from edgesocket.sources.arrival_journal import ArrivalJournal
 from edgesocket.sources.decoding import RecordDecoder, codec_of
 from edgesocket.sources.notices import Facts, Notices
+from edgesocket.sources.read_limit import ReadLimiter
 from edgesocket.sources.restore import encode_cut, restore_service
 from edgesocket.sources.typing_rows import CheckedCodec, RowMaker
 from edgesocket.store.arrivals import ArrivalWriter, make_durable, read_segments
@@ -100,8 +101,10 @@ class EdgeSocketSource:
         self._arrivals: ArrivalJournal | None = None
         self._context: SourceContext | None = None
         self._collector = ""
+        self._keeps_origins = any(field != "batch_id" for field, _ in options.metadata_fields)
         self._taken_records = 0
         self._cut_sequence = 0
+        self._limiter: ReadLimiter | None = None
         self._notices = Notices(self._report)
 
     # ---- life ----------------------------------------------------------------------------------------------------
@@ -109,6 +112,8 @@ class EdgeSocketSource:
     def open(self, context: SourceContext, restored: RestoredSource) -> int | None:
         """See Source."""
         self._context = context
+        if context.read_limit is not None:
+            self._limiter = ReadLimiter(context.read_limit, time.monotonic(), POLL_RECORDS, POLL_BYTES)
         directory = context.state_dir / "arrivals"
         make_durable(directory)
         last_sequence = restore_service(self._service, restored, read_segments(directory), context.report)
@@ -151,6 +156,7 @@ class EdgeSocketSource:
         with self._lock:
             self._stopping = self._no_waiting = True
             self._room.notify_all()
+            self._records.notify_all()
         if self._server is not None:
             self._server.stop(grace_s)
 
@@ -215,6 +221,8 @@ class EdgeSocketSource:
         if arrivals.failing_since is not None and any(isinstance(event, RecordBlock | Batch) for event in events):
             arrivals.catch_up()
         deadline = 0.0
+        if self._keeps_origins:
+            service.origin = Origin(time.time_ns() // 1000, self._collector)
         for start in range(0, len(events), EVENTS_A_LOCK):
             with self._lock:
                 for event in events[start : start + EVENTS_A_LOCK]:
@@ -274,12 +282,14 @@ class EdgeSocketSource:
         service = self._service
         with self._lock:
             self._no_waiting = self._stopping
-            if not service.queue.records and not self._woken:
+            if self._limiter is not None and not self._stopping:
+                timeout_s = self._wait_for_allowance(self._limiter, timeout_s)
+            if not service.queue.records and not self._woken and timeout_s > 0:
                 self._wait_for_records(timeout_s)
             if service.queue.records < self._worthwhile and not (self._stopping or self._receiver_waits or self._woken):
                 self._linger()
             self._woken = False
-            blocks = service.take(POLL_RECORDS, POLL_BYTES)
+            blocks = self._take()
             if blocks:
                 self._taken_records += sum(block.count for block in blocks)
                 if self._receiver_waits:
@@ -288,6 +298,26 @@ class EdgeSocketSource:
         for segment in pinned:
             segment.digests()
         return self._rows.rows(self._decoder.decoded(blocks))
+
+    def _take(self) -> list[RecordBlock]:
+        limiter = self._limiter
+        if limiter is None or self._stopping:
+            return self._service.take(POLL_RECORDS, POLL_BYTES)
+        now = time.monotonic()
+        if limiter.wait_s(now) > 0:
+            return []
+        blocks = self._service.take(*limiter.most(now))
+        limiter.took(sum(block.count for block in blocks), sum(block.payload_bytes for block in blocks))
+        return blocks
+
+    def _wait_for_allowance(self, limiter: ReadLimiter, timeout_s: float) -> float:
+        """Wait until the limit lets something through, or are woken. Returns what is left of the time to wait."""
+        now = time.monotonic()
+        deadline = now + timeout_s
+        while (wait_s := limiter.wait_s(now)) > 0 and now < deadline and not (self._woken or self._stopping):
+            self._records.wait(min(wait_s, deadline - now))
+            now = time.monotonic()
+        return max(0.0, deadline - now)
 
     def _wait_for_records(self, timeout_s: float) -> None:
         self._pump_waits = True

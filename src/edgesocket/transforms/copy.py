@@ -42,3 +42,6 @@ class CopyTransform:
         batch = rows.batch
         copies = {name: batch.column(batch.schema.get_field_index(source)) for name, source in self._fields.items()}
         return rows.with_batch(joined_batch(batch, copies, self._schema))
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -43,3 +43,6 @@ class FieldMapperTransform:
         """The rows with the mapped columns."""
         arrays = [rows.batch.column(index) for index in self._indices]
         return rows.with_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        """Nothing is held."""

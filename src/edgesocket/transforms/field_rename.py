@@ -80,6 +80,9 @@ class FieldRenameTransform:
         """The rows with the columns' new names."""
         return rows.with_batch(pa.RecordBatch.from_arrays(rows.batch.columns, schema=self._schema))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def renamed(self, name: str) -> str:
         """The name a column gets."""
         if name in self._specific:

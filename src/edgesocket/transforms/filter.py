@@ -46,3 +46,6 @@ class FilterTransform:
         """The rows with the columns that stay."""
         arrays = [rows.batch.column(index) for index in self._indices]
         return rows.with_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        """Nothing is held."""

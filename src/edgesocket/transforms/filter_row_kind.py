@@ -28,3 +28,6 @@ class FilterRowKindTransform:
     def apply(self, rows: Rows) -> Rows | None:
         """All of the rows, or None."""
         return rows if self._passes else None
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -156,6 +156,9 @@ class JsonPathTransform:
         kept = np.flatnonzero(~dropped)
         return rows.taken(kept, made.take(pa.array(kept)))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _column(self, given: Mapping[str, str | None], path: str, problems: list[ConfigProblem]) -> _Column | None:
         written = str(given["path"])
         query = kind = None

@@ -86,6 +86,9 @@ class ReplaceTransform:
             changed = for_each_text(text, self._change, pa.string())
         return rows.with_batch(joined_batch(batch, {self._field: changed}, self._schema))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _changer(self) -> Callable[[str], str]:
         pattern = compile_java(self._pattern)
         template = java_replacement(self._replacement, pattern)

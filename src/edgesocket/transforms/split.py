@@ -73,6 +73,9 @@ class SplitTransform:
         columns = {name: _part(parts, number) for number, name in enumerate(self._outputs)}
         return rows.with_batch(joined_batch(batch, columns, self._schema))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _cut(self, text: pa.Array) -> pa.ListArray:
         most = len(self._outputs) - 1
         if most == 0:

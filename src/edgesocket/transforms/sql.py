@@ -82,6 +82,12 @@ class SqlTransform:
             return rows.with_batch(self._chosen(rows.batch, None, computed))
         return rows.taken(chosen, self._chosen(rows.batch, chosen, computed))
 
+    def close(self) -> None:
+        """Close DuckDB."""
+        duck, self._duck = self._duck, None
+        if duck is not None:
+            duck.close()
+
     def _compile(self, duck: Duck, schema: pa.Schema) -> Compiled:
         names = [column_name(number) for number in range(len(schema))]
         empty = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)]).empty_table()

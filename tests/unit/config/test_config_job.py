@@ -189,7 +189,10 @@ class TestEnvProblems:
             ("job.name = " + "x" * 121, "job.name: the name is longer than 120 bytes"),
             ("min-pause = -5", "min-pause: -5 is too small: at least -1"),
             ("shade { identifier = rot13 }", "shade.identifier: this way of encoding secrets is not known"),
-            ("read_limit.rows = 5", "read_limit: is not supported yet: the queue and QUEUE_FULL set the pace"),
+            ("read_limit.rows = 5", "read_limit.rows: there is no such option"),
+            ("read_limit.rows_per_second = 0", "read_limit.rows_per_second: 0 is too small: at least 1"),
+            ("read_limit { bytes_per_second = 1.5 }", "read_limit.bytes_per_second: 1.5 is no whole number of bytes"),
+            ("sink.flush.interval = -1", "sink.flush.interval: -1 is too small: at least 0"),
             ("port = 5", "port: is in the wrong place"),
             ("checkpoint.intervall = 5", "checkpoint.intervall: there is no such option"),
         ],
@@ -518,3 +521,39 @@ class TestSecrets:
 
         assert found is not None
         assert "hunter2" not in found
+
+
+class TestPace:
+    """Reading no faster than wanted, and sinks that send before a checkpoint."""
+
+    def test_there_is_no_limit_and_no_flush_unless_asked_for(self) -> None:
+        env = job(f"env {{ job.mode = STREAMING }}\n{SOURCE}").env
+        assert (env.rows_per_second, env.bytes_per_second, env.flush_interval_ms) == (0, 0, 0)
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            "read_limit.rows_per_second = 5, read_limit.bytes_per_second = 1024, sink.flush.interval = 200",
+            "read_limit { rows_per_second = 5, bytes_per_second = 1 KiB }, sink { flush { interval = 200 ms } }",
+        ],
+    )
+    def test_both_spellings_are_read(self, lines: str) -> None:
+        env = job(f"env {{ {lines} }}\n{SOURCE}").env
+        assert (env.rows_per_second, env.bytes_per_second, env.flush_interval_ms) == (5, 1024, 200)
+
+    @pytest.mark.parametrize(("interval", "noted"), [(0, False), (99, True), (100, False)])
+    def test_a_very_short_flush_interval_is_noted(self, interval: int, noted: bool) -> None:
+        notes = job(f"env {{ sink.flush.interval = {interval} }}\n{SOURCE}").notes
+        assert any("sink.flush.interval" in note for note in notes) is noted
+
+
+class TestOnBadRecordOfTheCommandLine:
+    def test_it_wins_over_the_file_and_is_noted(self) -> None:
+        spec = job(edge_socket("port = 1, token = t\non_bad_record = fail"), on_bad_record="reject")
+        assert spec.sources[0].options.on_bad_record == "reject"
+        assert any("as the command line says" in note for note in spec.notes)
+
+    def test_dead_letters_need_somewhere_to_go(self) -> None:
+        assert problems(edge_socket("port = 1, token = t"), on_bad_record="dead_letter") == [
+            "job.conf:2: source.EdgeSocket.on_bad_record: the job has no dead_letter block"
+        ]

@@ -33,6 +33,8 @@ class Adding:
         numbers = [n + self.amount for n in rows.batch.column(0).to_pylist()]
         return rows.with_batch(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], schema=rows.schema))
 
+    def close(self) -> None: ...
+
 
 class AsText:
     """Makes the column n a text column t."""
@@ -43,6 +45,8 @@ class AsText:
 
     def apply(self, rows: Rows) -> Rows | None:
         return rows.with_batch(pa.RecordBatch.from_arrays([rows.batch.column(0).cast(pa.string())], schema=TEXT))
+
+    def close(self) -> None: ...
 
 
 class OnlyOdd:
@@ -55,6 +59,8 @@ class OnlyOdd:
         numbers = rows.batch.column(0).to_pylist()
         return rows.taken(np.array([index for index, n in enumerate(numbers) if n % 2], dtype=np.int64))
 
+    def close(self) -> None: ...
+
 
 class Unfit:
     """Fits nothing, for two reasons."""
@@ -66,6 +72,8 @@ class Unfit:
 
     def apply(self, rows: Rows) -> Rows | None:
         raise AssertionError
+
+    def close(self) -> None: ...
 
 
 def _step(id_: str, transform: Transform, *inputs: str) -> TransformPlan:
@@ -154,3 +162,51 @@ def test_a_transform_that_does_not_fit_is_named_in_the_path_and_what_follows_kee
         ConfigProblem("transform.wrong.fields", "there is no column x", "name n", "job.conf:3"),
         ConfigProblem("transform.wrong.mode", "is odd"),
     )
+
+
+class Remembering(Adding):
+    """Remembers that it was closed; raises if it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(0)
+        self.closed = 0
+        self.error = error
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.error:
+            raise self.error
+
+
+def test_every_transform_is_closed_once() -> None:
+    steps = [Remembering(), Remembering()]
+    pipeline = _pipeline([_step("a", steps[0], "in"), _step("b", steps[1], "a")], {"out": ("b",)})
+    pipeline.close()
+    pipeline.close()
+    assert [step.closed for step in steps] == [1, 1]
+
+
+def test_those_made_before_a_fault_are_closed_too() -> None:
+    step = Remembering()
+    with pytest.raises(ConfigError):
+        _pipeline([_step("a", step, "in"), _step("wrong", Unfit(), "a")], {"out": ("wrong",)})
+    assert step.closed == 1
+
+
+def test_one_that_cannot_be_closed_keeps_none_from_being_closed() -> None:
+    steps = [Remembering(), Remembering(RuntimeError("no"))]
+    pipeline = _pipeline([_step("a", steps[0], "in"), _step("b", steps[1], "a")], {"out": ("b",)})
+    with pytest.raises(RuntimeError):
+        pipeline.close()
+    assert [step.closed for step in steps] == [1, 1]
+
+
+def test_faults_of_transforms_that_do_not_hang_on_each_other_are_all_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        _pipeline([_step("one", Unfit(), "in"), _step("two", Unfit(), "in")], {"out": ("in",)})
+    assert [problem.path for problem in caught.value.problems] == [
+        "transform.one.fields",
+        "transform.one.mode",
+        "transform.two.fields",
+        "transform.two.mode",
+    ]

@@ -12,7 +12,7 @@ from edgesocket.components.sink import CommitRole, Manifest, RejectedRow, SinkCo
 from edgesocket.engine import sink_group
 from edgesocket.engine.plan import JobPlan, SinkPlan
 from edgesocket.engine.sink_group import SinkGroup
-from edgesocket.errors import BadRecordError, ComponentError
+from edgesocket.errors import BadRecordError, ComponentError, RuleBrokenError
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows, text_schema
 
@@ -195,3 +195,83 @@ def test_what_meanwhile_raises_ends_it(clock: Clock) -> None:
     group, _ = _group(clock, FlakySink(ComponentError("disk full")))
     with pytest.raises(KeyError):
         group.write(ROWS, meanwhile)
+
+
+class HoldingSink(FlakySink):
+    """Holds rows back until it is flushed."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.held: list[Rows] = []
+        self.flush_errors = list(errors)
+
+    def write(self, rows: Rows) -> None:
+        self.held.append(rows)
+
+    def flush(self) -> None:
+        if self.flush_errors:
+            raise self.flush_errors.pop(0)
+        self.taken, self.held = self.taken + self.held, []
+
+
+def test_a_flush_reaches_the_sinks_that_hold_rows_back_and_leaves_the_others_alone(clock: Clock) -> None:
+    holding, plain = HoldingSink(), FlakySink()
+    group, _ = _group(clock, holding, plain)
+    group.write(ROWS, _always)
+    assert holding.taken == []
+    group.flush()
+    assert holding.taken == [ROWS]
+
+
+def test_a_flush_that_fails_is_tried_again_and_told_of_once(clock: Clock) -> None:
+    holding, plain = HoldingSink(ComponentError("down"), ComponentError("down")), FlakySink()
+    group, reports = _group(clock, holding, plain)
+    group.write(ROWS, _always)
+    group.flush()
+    group.write(ROWS, _always)  # both take it, which says nothing of what is held back
+    group.flush()
+    assert group.failing_since is not None
+    assert holding.taken == []
+    group.flush()
+    assert group.failing_since is None
+    assert holding.taken == [ROWS, ROWS]
+    assert [report.split(" ")[1] for report in reports] == ["sink-0", "sink-0"], "when it begins, and when it ends"
+
+
+@pytest.mark.parametrize("error", [ComponentError("no", retryable=False), ComponentError("no", reopen=True)])
+def test_a_flush_that_no_repetition_heals_ends_the_incarnation(clock: Clock, error: ComponentError) -> None:
+    group, _ = _group(clock, HoldingSink(error))
+    with pytest.raises(ComponentError):
+        group.flush()
+
+
+class ClosingSink(FlakySink):
+    """Raises when it is closed."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__()
+        self.error = error
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.error:
+            raise self.error
+
+
+def test_a_broken_rule_is_told_apart_from_trouble_with_closing_and_every_sink_is_closed_once(clock: Clock) -> None:
+    broken = RuleBrokenError("too few")
+    sinks = [ClosingSink(ComponentError("gone")), ClosingSink(broken), ClosingSink(None)]
+    group, reports = _group(clock, *sinks)
+    assert group.close() == [broken]
+    assert group.close() == []
+    assert [sink.closed for sink in sinks] == [1, 1, 1]
+    assert reports == ["closing sink sink-0: gone"]
+
+
+def test_the_transforms_are_closed_with_the_sinks(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, _ = _group(clock, FlakySink())
+    closed: list[bool] = []
+    monkeypatch.setattr(group._pipeline, "close", lambda: closed.append(True))
+    group.close()
+    assert closed == [True]

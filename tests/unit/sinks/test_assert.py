@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from edgesocket.components.sink import RejectedRow, SinkContext
-from edgesocket.errors import BadRecordError, ComponentError, ConfigError
+from edgesocket.errors import BadRecordError, ComponentError, ConfigError, ExitCode, RuleBrokenError
 from edgesocket.rows import Rows, text_schema
 from edgesocket.sinks.assert_ import AssertSink
 from edgesocket.testing.sink_story import listed_block
@@ -194,14 +194,14 @@ def test_too_few_rows_are_a_failure_of_a_graceful_end() -> None:
     sink = opened(row_rules(MIN_ROW=3), rows.schema)
     sink.write(rows)
     sink.prepare(1)
-    with pytest.raises(ComponentError, match=r"MIN_ROW 3 is broken: 2 rows") as caught:
+    with pytest.raises(RuleBrokenError, match=r"MIN_ROW 3 is broken: 2 rows") as caught:
         sink.close()
-    assert not caught.value.retryable
+    assert caught.value.exit_code == ExitCode.BAD_DATA
     sink.close()
 
 
 def test_no_row_at_all_is_too_few() -> None:
-    with pytest.raises(ComponentError, match="0 rows came"):
+    with pytest.raises(RuleBrokenError, match="0 rows came"):
         opened(row_rules(MIN_ROW=1), text_schema()).close()
 
 

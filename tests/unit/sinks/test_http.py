@@ -476,3 +476,13 @@ def test_no_connection_error_shows_the_query(make: Make) -> None:
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:
     assert shown_url("https://u:p@h.example:8/a/b?k=1#f") == "https://h.example:8/a/b"
+
+
+def test_a_flush_sends_an_array_that_is_not_full(server: ScriptedServer, make: Make) -> None:
+    sink = make(array_mode=True, batch_size=10)
+    sink.write(rows("a", "b"))
+    assert sent(server) == []
+    sink.flush()
+    assert sent(server) == [["a", "b"]]
+    sink.flush()
+    assert len(sent(server)) == 1, "nothing waits any more"

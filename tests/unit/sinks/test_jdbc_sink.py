@@ -230,3 +230,21 @@ def test_a_time_that_python_does_not_know_is_a_refused_row_and_not_a_crash(tmp_p
     finally:
         sink.close()
     assert [row.batch_id for row in rejected] == [2]
+
+
+def test_a_flush_commits_what_waits_for_a_full_batch(file: File) -> None:
+    sink = file.sink()
+    sink.write(pairs(1, 2))
+    assert file.ids() == []
+    sink.flush()
+    assert file.ids() == [1, 2]
+
+
+def test_a_flush_shows_nothing_of_an_exactly_once_sink(file: File) -> None:
+    sink = file.sink(is_exactly_once=True)
+    sink.fence(1)
+    sink.write(pairs(1, 2))
+    sink.flush()
+    assert file.ids() == []
+    sink.commit(1, sink.prepare(1))
+    assert file.ids() == [1, 2]
