@@ -19,10 +19,11 @@ from edgesocket.protocol.replies import ReplyKind
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs/reference.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_KINDS = ("sources", "sinks", "transforms", "inputs")
 USERS_PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    *(page for kind in ("sources", "sinks", "transforms") for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
+    *(page for kind in _KINDS for page in sorted((ROOT / "docs" / kind).glob("*.md"))),
 ]
 EXIT_CODES = {name: code for name, code in vars(ExitCode).items() if name.isupper()}
 ALL_OPTIONS = [option for entry in ENTRIES for option in entry.table.options]

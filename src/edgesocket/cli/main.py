@@ -24,6 +24,8 @@ VERBS = {
     "savepoint": "stop a job with a last checkpoint, and wait for it",
     "cancel": "stop a job",
     "send": "send lines to an ingress, as a collector does",
+    "collect": "run the edge agent: inputs, spool, delivery",
+    "spool": "look after the spool of an edge agent",
     "status": "what a job is doing",
     "settle": "give up batches that hold the watermark",
     "restore": "go on from an older checkpoint when the newest is damaged",
