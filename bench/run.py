@@ -42,6 +42,9 @@ generator drives what EdgeSocket is compared with:
   without queue, ledger, checkpoint or limits.
 - **line server, file lines**: the textbook server, `for line in connection.makefile("rb")`, one write a reply.
 
+Whole jobs, the Kafka sink and the edge agent are measured beside *bare loops*: the plainest program that makes the same
+library calls on the same records, without a wire, a queue, a checkpoint or a promise.
+
 A row is the median of the rounds. *Spread* is (highest - lowest) / median of its records/s; *disturbed* windows are
 those in which other programs used more than 8 % of a CPU. *Generator busy* far below 100 % means that the server was
 the limit. *Refused* is the share of lines that were not answered with RECEIVED; they do not count as records. *MB/s*

@@ -49,9 +49,20 @@ class RecordBlock:
         payload_bytes: sum of the payload lengths.
         compression: how every payload of this block is compressed.
         origin: where all of them came from; None where nobody asked, or where a checkpoint brought them back.
+        decoded: the same payloads uncompressed, where somebody has just had to make them; else None.
     """
 
-    __slots__ = ("_columns", "_payloads", "compression", "count", "first_id", "ids", "origin", "payload_bytes")
+    __slots__ = (
+        "_columns",
+        "_payloads",
+        "compression",
+        "count",
+        "decoded",
+        "first_id",
+        "ids",
+        "origin",
+        "payload_bytes",
+    )
 
     def __init__(
         self,
@@ -67,6 +78,7 @@ class RecordBlock:
         self.payload_bytes = payload_bytes
         self.compression = compression
         self.origin: Origin | None = None
+        self.decoded: Sequence[bytes] | None = None
         self._columns: tuple[Bytes, Offsets, Offsets] | None = None
         self._payloads: Sequence[bytes] | None = None
 
@@ -143,6 +155,7 @@ class RecordBlock:
             block = RecordBlock(stop - start, first_id, ids, sum(map(len, payloads)), self.compression)
             block._payloads = payloads
         block.origin = self.origin
+        block.decoded = None if self.decoded is None else self.decoded[start:stop]
         return block
 
     def lengths(self) -> Offsets:
@@ -197,6 +210,7 @@ class RecordBlock:
         """The same records, said to come from `origin`. Copies nothing."""
         block = RecordBlock(self.count, self.first_id, self.ids, self.payload_bytes, self.compression)
         block._columns, block._payloads, block.origin = self._columns, self._payloads, origin
+        block.decoded = self.decoded
         return block
 
     @property

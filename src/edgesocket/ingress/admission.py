@@ -25,12 +25,14 @@ class Admitted:
         compression: how they are compressed.
         digest: fingerprint of the decoded payload.
         iv: of an encrypted packet.
+        record: the decoded payload, where it is small and at hand.
     """
 
     stored: bytes
     compression: Compression
     digest: bytes
     iv: bytes | None = None
+    record: bytes | None = None
 
 
 class PayloadCodec(Protocol):
@@ -83,7 +85,7 @@ class PacketCodec:
         """See PayloadCodec."""
         builder = fingerprint_builder()
         opened = self._decoder.open(payload, on_piece=builder.update)
-        return Admitted(opened.compressed_bytes, opened.compression, builder.digest(), opened.iv)
+        return Admitted(opened.compressed_bytes, opened.compression, builder.digest(), opened.iv, opened.record)
 
 
 IVS_REMEMBERED = 4096

@@ -116,6 +116,10 @@ class AdmissionRules:
     repeated_id: RepeatedId = RepeatedId.RECORD
 
 
+SOON_BYTES = 1024 * 1024
+"""With less than this in the queue, decoded payloads are kept beside the compressed ones: so of at most this and what one
+receive brings, times `MOST_DECODED_TO_STORED`."""
+
 _NEVER_A_RESEND = frozenset({BatchState.GAP, BatchState.HELD, BatchState.SETTLED})
 """States without an accepted record: there is nothing that the payload could repeat."""
 
@@ -243,7 +247,9 @@ class IngressService:
 
     def _accept_together(self, together: Together, replies: ReplySink) -> None:
         if together.records:
-            self._accept_block(together.block(), together.digests)
+            # Behind a short queue the sinks come soon, and would only have to inflate what was just inflated.
+            soon = self.queue.payload_bytes < SOON_BYTES
+            self._accept_block(together.block(with_decoded=soon), together.digests)
             self._reply(replies, RECEIVED, together.records)
 
     def hold_block(self, block: RecordBlock, replies: ReplySink) -> None:

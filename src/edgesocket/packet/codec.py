@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from edgesocket.compression import Compression
 from edgesocket.errors import DecryptError
 from edgesocket.packet.cipher import IV_BYTES, PacketCipher
-from edgesocket.packet.compression import deflate, prove
+from edgesocket.packet.compression import check_utf8, deflate, inflate_small, prove
 from edgesocket.packet.envelope import Encryption, Envelope, build_envelope, parse_envelope
 
 
@@ -25,14 +25,14 @@ class OpenedPacket:
     Attributes:
         compressed_bytes: decrypted, still compressed as `compression` says. Not part of `repr`.
         compression: how to inflate them.
-        record_bytes: size of the record once inflated.
         iv: the iv it was encrypted with, None for a plain packet (a collector that repeats one deserves a warning).
+        record: the record itself where it is small, so that nobody has to inflate it again soon. Not part of `repr`.
     """
 
     compressed_bytes: bytes = field(repr=False)
     compression: Compression
-    record_bytes: int = 0
     iv: bytes | None = None
+    record: bytes | None = field(default=None, repr=False)
 
 
 class PacketDecoder:
@@ -80,14 +80,21 @@ class PacketDecoder:
         """
         envelope = parse_envelope(payload)
         compressed = self._decrypt(envelope)
-        record_bytes = prove(
-            compressed,
-            envelope.compression,
-            self._max_record_bytes,
-            check_utf8=self._check_utf8,
-            on_piece=on_piece,
-        )
-        return OpenedPacket(compressed, envelope.compression, record_bytes, envelope.iv)
+        record = inflate_small(compressed, envelope.compression, self._max_record_bytes)
+        if record is None:
+            prove(
+                compressed,
+                envelope.compression,
+                self._max_record_bytes,
+                check_utf8=self._check_utf8,
+                on_piece=on_piece,
+            )
+        else:
+            if self._check_utf8:
+                check_utf8(record)
+            if on_piece is not None:
+                on_piece(record)
+        return OpenedPacket(compressed, envelope.compression, envelope.iv, record)
 
     def _decrypt(self, envelope: Envelope) -> bytes:
         if envelope.encryption is Encryption.NONE:

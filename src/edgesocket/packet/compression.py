@@ -82,13 +82,6 @@ def prove(
 
     Guarantees: extra memory is constant (a few hundred KiB).
     """
-    record = _at_once(data, compression)
-    if record is not None and len(record) <= limit_bytes:
-        if check_utf8:
-            _check_utf8(record)
-        if on_piece is not None:
-            on_piece(record)
-        return len(record)
     size = 0
     text = _Utf8Check() if check_utf8 else None
     for piece in inflate_pieces(data, compression, limit_bytes):
@@ -114,8 +107,8 @@ def inflate(data: Data, compression: Compression, limit_bytes: int) -> bytes:
         if len(data) > limit_bytes:
             raise DecodeError(f"the record has more than {limit_bytes} bytes")
         return bytes(data)
-    record = _at_once(data, compression)
-    if record is not None and len(record) <= limit_bytes:
+    record = inflate_small(data, compression, limit_bytes)
+    if record is not None:
         return record
     pieces = inflate_pieces(data, compression, limit_bytes)
     first = next(pieces, b"")
@@ -133,6 +126,41 @@ def inflate(data: Data, compression: Compression, limit_bytes: int) -> bytes:
     return out.getvalue()
 
 
+def inflate_small(data: Data, compression: Compression, limit_bytes: int) -> bytes | None:
+    """The whole record of a small stream, in one call.
+
+    Returns:
+        None where that is not possible (it is large, damaged, beyond the limit, or has several members): ask `prove` or
+        `inflate`, which know more.
+
+    Guarantees: takes at most 80 KiB.
+    """
+    if len(data) > _FEED_BYTES:
+        return None
+    if compression is Compression.NONE:
+        record = bytes(data)
+    else:
+        inflater = zlib.decompressobj(_WINDOW_BITS[compression])
+        try:
+            record = inflater.decompress(data, PIECE_BYTES)
+        except zlib.error:
+            return None
+        if not inflater.eof or inflater.unused_data:
+            return None
+    return record if len(record) <= limit_bytes else None
+
+
+def check_utf8(record: bytes) -> None:
+    """Raise DecodeError where a record is not UTF-8."""
+    try:
+        record.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        return
+    raise DecodeError(_NOT_UTF8)  # out here: the decoder's error holds the record, and must not travel along
+
+
 def deflate(data: bytes, compression: Compression, level: int = 6) -> bytes:
     """Compress one record, for collectors.
 
@@ -148,30 +176,6 @@ def deflate(data: bytes, compression: Compression, level: int = 6) -> bytes:
         return data
     squeezer = zlib.compressobj(level, zlib.DEFLATED, _WINDOW_BITS[compression])
     return squeezer.compress(data) + squeezer.flush()
-
-
-def _at_once(data: Data, compression: Compression) -> bytes | None:
-    """The record of a small stream, in one call. None: it is large or damaged, and goes through in pieces."""
-    if len(data) > _FEED_BYTES:
-        return None
-    if compression is Compression.NONE:
-        return bytes(data)
-    inflater = zlib.decompressobj(_WINDOW_BITS[compression])
-    try:
-        record = inflater.decompress(data, PIECE_BYTES)
-    except zlib.error:
-        return None
-    return record if inflater.eof and not inflater.unused_data else None
-
-
-def _check_utf8(record: bytes) -> None:
-    try:
-        record.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    else:
-        return
-    raise DecodeError(_NOT_UTF8)  # out here: the decoder's error holds the record, and must not travel along
 
 
 def _slices(view: memoryview) -> Iterator[bytes]:

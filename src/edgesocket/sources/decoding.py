@@ -60,9 +60,10 @@ class RecordDecoder:
                 yield made
                 del made
             origin = block.origin
+            known = None if self._replace_invalid else block.decoded
             for index, stored in enumerate(block.payloads()):
                 ids.append(block.id_at(index))
-                payloads.append(self._record(stored, block.compression))
+                payloads.append(self._record(stored, block.compression) if known is None else known[index])
                 size += len(payloads[-1])
                 if size >= DECODED_BYTES:
                     made = RecordBlock.of_payloads(ids, payloads).with_origin(origin)
