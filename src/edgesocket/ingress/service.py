@@ -117,8 +117,8 @@ class AdmissionRules:
 
 
 SOON_BYTES = 1024 * 1024
-"""With less than this in the queue, decoded payloads are kept beside the compressed ones: so of at most this and what one
-receive brings, times `MOST_DECODED_TO_STORED`."""
+"""With less than this in the queue, decoded payloads are kept beside the compressed ones: so at most of this and what
+one receive brings, times `MOST_DECODED_TO_STORED`."""
 
 _NEVER_A_RESEND = frozenset({BatchState.GAP, BatchState.HELD, BatchState.SETTLED})
 """States without an accepted record: there is nothing that the payload could repeat."""
