@@ -9,6 +9,8 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3; do \
 endif
 VENV ?= .venv
 ARGS ?=
+SEEDS ?= 1000
+FIRST ?= 1
 OTHER_VERSIONS ?= 3.12 3.13
 # The slow tests (200 kills, floods) prove the same on every version: once is enough.
 OTHER_ARGS ?= -m 'not slow'
@@ -17,7 +19,7 @@ BIN = $(VENV)/bin
 INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports format bench clean
+.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports format bench simulate clean
 
 help:
 	@printf '%s\n' \
@@ -33,6 +35,7 @@ help:
 	'    make format     put the style right' \
 	'    make test-all   all tests, and the quick ones on every other supported Python on this machine' \
 	'    make bench      how fast it is here (make bench ARGS=--quick for a first look)' \
+	'    make simulate   run the simulator on other seeds (make simulate SEEDS=1000 FIRST=1)' \
 	'    make clean      remove what these commands made, except output, results and state' \
 	'' \
 	'  The first command sets everything up in $(VENV), which takes a minute. All you need is Python 3.11 or newer.' \
@@ -91,6 +94,9 @@ format: $(VENV)/.lint
 
 bench: $(VENV)/.run
 	@"$(BIN)/python" -m bench $(ARGS)
+
+simulate: $(VENV)/.run
+	@"$(BIN)/python" -m edgesocket.testing.simulator --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 
 clean:
 	rm -rf "$(VENV)" "$(VENV)"-3.* .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist

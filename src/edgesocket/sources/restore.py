@@ -171,6 +171,10 @@ def _replay(
 
     An incarnation that wrote no segment counts too: what it knew of the end before it is only in its `Started`.
 
+    Numbers without a gap say that nothing is missing in the middle. After a loss of power a newer segment may be there
+    although the end of the one before it is not: files reach a disk in any order. What was noted between them is not
+    known then, and what it was passed over by counts as lost.
+
     Returns:
         The highest sequence number seen.
     """
@@ -180,6 +184,9 @@ def _replay(
         while incarnations and incarnations[0][0] <= segment.epoch:
             _enter_epoch(service, incarnations.pop(0)[1])
         for event in segment.events:
+            if event.sequence > last + 1:
+                report(f"{segment.name}: the {event.sequence - last - 1} notes before number {event.sequence} are gone")
+                service.ledger.ended_unclean()
             if event.sequence > position:
                 service.replay(NoteKind(event.kind), event.lo, event.hi, event.log_index)
             last = max(last, event.sequence)

@@ -40,7 +40,8 @@ class Beat:
     Attributes:
         counter: changes with every beat.
         since_ms: Unix time in ms at which it became the owner.
-        locked: whether it holds the lock file.
+        locked: whether it holds the lock file, and knows that no earlier owner is at work: only then does its death
+            say that nobody is.
         closed: it has ended and said so.
     """
 
@@ -204,7 +205,8 @@ class Owner:
         """
         try:
             other = read_beat(self._beat_path.parent)
-            if other is not None and not other.closed and _same_process(other, self._mine):
+            # Whoever goes while the owner before it may still be at work leaves it to the next one to wait for that.
+            if other is not None and not other.closed and self._alone and _same_process(other, self._mine):
                 self._write_beat(replace(self._next_beat(), closed=True))
         except StoreError:
             pass  # a starter on another host then waits for the lease, nothing worse
@@ -225,7 +227,7 @@ class Owner:
         )
 
     def _next_beat(self) -> Beat:
-        self._mine = replace(self._mine, counter=self._mine.counter + 1, locked=self.has_lock)
+        self._mine = replace(self._mine, counter=self._mine.counter + 1, locked=self.has_lock and self._alone)
         return self._mine
 
     def _write_beat(self, beat: Beat) -> None:

@@ -239,6 +239,24 @@ class TestWaitUntilAlone:
         owner.wait_until_alone()
         assert 3.0 <= time.slept < 3.2
 
+    @pytest.mark.parametrize("epoch", [None, 2], ids=["before its claim", "after its claim"])
+    def test_the_owner_before_is_waited_for_although_who_took_over_from_it_has_died(self, start, time, epoch):
+        """It still answers, on another host: that its successor's lock is free says nothing of it."""
+        owner = start(host=ELSEWHERE, epoch=1)
+        owner._unlock()
+        die(start(pid=101, epoch=epoch, take_over=True))
+        third = start(pid=102, epoch=3, take_over=True)
+        third.wait_until_alone()
+        assert time.slept >= 3.0
+
+    def test_the_owner_before_is_waited_for_although_who_took_over_from_it_has_closed(self, start, time):
+        owner = start(host=ELSEWHERE, epoch=1)
+        owner._unlock()
+        start(pid=101, epoch=2, take_over=True).close()
+        third = start(pid=102, epoch=3, take_over=True)
+        third.wait_until_alone()
+        assert time.slept >= 3.0
+
 
 class TestBeat:
     def test_it_says_who_and_changes_every_time(self, start, tmp_path):
