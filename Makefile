@@ -48,26 +48,17 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	@"$(BIN)/python" -m pytest $(ARGS)
 
-# All versions at once: the tests wait more than they work. What is missing is said first, and each version's output
-# follows as a whole, so that all of it ends with a test run's own last line.
+# What is missing is said before the first run, so that the output ends with a test run's own last line.
 test-others:
 	@for version in $(OTHER_VERSIONS); do \
 		sh .ci/find-python "$$version" >/dev/null || echo "Python $$version: skipped, there is none on this machine"; \
 	done; \
-	logs=$$(mktemp -d); \
-	for version in $(OTHER_VERSIONS); do \
-		python=$$(sh .ci/find-python "$$version") || continue; \
-		{ echo "Python $$version: $$python"; \
-		$(MAKE) --no-print-directory test PYTHON="$$python" VENV="$(VENV)-$$version" ARGS="$(OTHER_ARGS)" 2>&1 \
-			|| : >"$$logs/failed-$$version"; } >"$$logs/$$version" & \
-	done; \
-	wait; \
 	failed=; \
 	for version in $(OTHER_VERSIONS); do \
-		[ ! -f "$$logs/$$version" ] || cat "$$logs/$$version"; \
-		[ ! -f "$$logs/failed-$$version" ] || failed="$$failed $$version"; \
+		python=$$(sh .ci/find-python "$$version") || continue; \
+		echo "Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test PYTHON="$$python" VENV="$(VENV)-$$version" ARGS="$(OTHER_ARGS)" || failed="$$failed $$version"; \
 	done; \
-	rm -rf "$$logs"; \
 	if [ -n "$$failed" ]; then echo "tests failed on Python$$failed" >&2; exit 1; fi
 
 test-all: test
