@@ -12,6 +12,7 @@ Tests that ask for it are skipped, with the reason, where that does not work; th
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
@@ -208,22 +209,26 @@ def _fetch_jars() -> Path:
     version = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgesocket-tests"
     jars = cache / f"kafka-{version}"
-    if jars.is_dir():
-        return jars
     cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Maven's own cache is not made for two at once
+        if not jars.is_dir():
+            _fetch_into(jars, cache)
+    return jars
+
+
+def _fetch_into(jars: Path, cache: Path) -> None:
     fresh = Path(tempfile.mkdtemp(dir=cache))
     try:
         command = ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_S, check=False)
         if done.returncode != 0:
             raise KafkaMissingError(f"Maven cannot fetch the broker: {(done.stdout + done.stderr)[-500:]}")
-        with contextlib.suppress(OSError):  # somebody else was faster
-            fresh.rename(jars)
+        fresh.rename(jars)
     except subprocess.TimeoutExpired:
         raise KafkaMissingError(f"Maven did not fetch the broker within {DOWNLOAD_S:g} s") from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return jars
 
 
 @pytest.fixture(scope="session")
