@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,21 @@ def test_the_harness_measures_the_comparison_servers(tmp_path: Path) -> None:
     (raw,) = tmp_path.glob("*.json")
     figures = json.loads(raw.read_text())["parts"]["throughput"]
     assert all(rate > 1000 for cell in figures for rate in cell["rates"])
+
+
+@pytest.mark.slow
+def test_the_edge_part_measures_the_agent(tmp_path: Path) -> None:
+    if find_spec("numpy") is None:
+        pytest.skip("`edgesocket run` needs numpy")
+    command = [sys.executable, "-m", "bench", "--part", "edge", "--windows", "1", "--edge-megabytes", "2"]
+    command += ["--edge-idle-seconds", "0.2", "--edge-stop-seconds", "0.5", "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    (raw,) = tmp_path.glob("*.json")
+    idle, near, far = json.loads(raw.read_text())["parts"]["edge"]
+    assert 10 < idle["idle"]["resident_mb"] < 200
+    assert 0 <= idle["idle"]["cpu_percent"] < 100
+    assert set(near) == {"near", "bare", "blocks"}
+    assert all(rate > 500 for rates in near.values() for rate in rates)
+    assert 1 < far["stop"][0] < 20, "a round trip takes 50 ms"
+    assert far["far"][0] > far["stop"][0]

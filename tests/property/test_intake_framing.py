@@ -54,6 +54,20 @@ def run(how: FramingOptions, data: bytes, cuts: list[int], restarts: set[int]) -
     return records, starts + framer.starts
 
 
+def by_lines(how: FramingOptions, data: bytes, cuts: list[int], restarts: set[int]) -> list[bytes]:
+    """As `run`, the way files are read: without positions, lines not taken apart where they need not be."""
+    framer = Framer(how)
+    records: list[bytes] = []
+    piece = 0
+    while framer.read_offset < len(data):
+        size = cuts[min(piece, len(cuts) - 1)]
+        records += framer.feed_lines(data[framer.read_offset : framer.read_offset + size])
+        if piece in restarts:
+            framer = Framer(how, framer.state)
+        piece += 1
+    return records + framer.flush(final=True)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     options,
@@ -71,6 +85,8 @@ def test_cuts_and_restarts_change_nothing(
     assert run(how, data, [1], set()) == whole
     plain = Framer(how)
     assert plain.feed(data) + plain.flush(final=True) == whole[0]
+    assert by_lines(how, data, [len(data) + 1], set()) == whole[0]
+    assert by_lines(how, data, cuts, restarts) == whole[0]
     assert not [record for record in whole[0] if b"\n" in record or len(record) > how.max_line_bytes]
     assert whole[1] == sorted(whole[1])
 

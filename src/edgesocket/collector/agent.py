@@ -193,6 +193,7 @@ class Agent:
                 sync_every_s=options.interval_s if options.fsync is FsyncPolicy.INTERVAL else None,
                 most_record_bytes=min(MOST_RECORD_BYTES, spec.spool.max_bytes // 2),
             ),
+            pace=self._spool.let_sender_come,
             once=self._once,
             drain_timeout_s=spec.drain_timeout_s,
         )

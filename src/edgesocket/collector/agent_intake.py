@@ -29,10 +29,14 @@ from edgesocket.collector.agent_writer import (
 )
 from edgesocket.collector.intake.contract import Intake
 from edgesocket.errors import CollectorError
+from edgesocket.protocol.ended_lines import payload_bytes
 
 GROUP_BYTES = 2 * 1024 * 1024
 GROUP_S = 0.05
 """While inputs have more, a sync comes after so many bytes or so much time."""
+
+PACE_S = 0.02
+"""How long files that have more wait for a sender that is behind, after each sync."""
 
 REOPEN_S = 5.0
 """How often an input that cannot be opened is tried again."""
@@ -61,6 +65,7 @@ class IntakeLoop:
         on_durable: Callable[[], object],
         report: Callable[[str], object],
         writing: WriterOptions | None = None,
+        pace: Callable[[float], object] | None = None,
         once: bool = False,
         drain_timeout_s: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
@@ -73,12 +78,15 @@ class IntakeLoop:
             on_durable: called when there are new durable records.
             report: takes a line for the log.
             writing: how the spool is written; None: as by default.
+            pace: waits for the sender, at most so many seconds, where that makes delivery cheaper. Only called where
+                what was read could as well be read later.
             once: end when all that is there was read.
             drain_timeout_s: how long a stop may take.
             clock: seconds of a steady clock.
         """
         self.feeds = list(feeds)
         self._report = report
+        self._pace = pace
         self._next_look = 0.0
         self._once = once
         self.drain_timeout_s = drain_timeout_s
@@ -158,6 +166,8 @@ class IntakeLoop:
             if self.writer.holds or self.writer.appended_bytes >= GROUP_BYTES or self._clock() - began >= GROUP_S:
                 break
         self.writer.sync(self._clock())
+        if took and self._pace is not None and all(feed.rereadable for feed in self.feeds):
+            self._pace(PACE_S)
         return took
 
     @staticmethod
@@ -275,7 +285,7 @@ class IntakeLoop:
             intake = feed.input.read(min(READ_BYTES, room), now)
             if intake is None:
                 break
-            left -= max(1, sum(map(len, intake.lines)))
+            left -= max(1, payload_bytes(intake.lines))
             self.writer.append(feed, intake, now)
         finish = getattr(feed.input, "finish", None)
         if self._once and not self._stopping and finish is not None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from edgesocket.collector.intake.contract import Input, Intake
 from edgesocket.errors import SpoolFullError
+from edgesocket.protocol.ended_lines import payload_bytes
 
 READ_BYTES = 256 * 1024
 """What one input gives a round, before the others have their turn."""
@@ -76,7 +77,7 @@ class IntakeSpool(Protocol):
         """How much may be appended."""
         ...
 
-    def append(self, lines: list[bytes], marks: dict[str, str]) -> object:
+    def append(self, lines: Sequence[bytes], marks: dict[str, str]) -> object:
         """Take records and marks as one step. Raises SpoolFullError, OSError; then it is as it was."""
         ...
 
@@ -220,7 +221,7 @@ class IntakeWriter:
                 self._full(now)
             self._held = (feed, intake)
             return False
-        size = sum(map(len, intake.lines))
+        size = payload_bytes(intake.lines)
         self._appended.append((feed, intake))
         self.appended_bytes += size
         feed.records += len(intake.lines)

@@ -16,6 +16,7 @@ from edgesocket.collector.source import BatchRun, BatchSource
 from edgesocket.errors import CollectorError
 from edgesocket.ids import MAX_BATCH_ID
 from edgesocket.protocol.collector_session import Request
+from edgesocket.protocol.ended_lines import payload_bytes as bytes_of
 from edgesocket.protocol.replies import Reply
 
 RefusedCallback = Callable[[int, bytes, Reply], object]
@@ -26,6 +27,9 @@ Seal = Callable[[bytes], bytes]
 
 RUN_BYTES = 256 * 1024
 """So many payload bytes are read and written at a time."""
+
+LEAST_ROOM = 4
+"""While replies are to come, new batches go out when this part (1/n) of the window is free: not a few a reply."""
 
 
 class Outlet(Protocol):
@@ -92,7 +96,13 @@ class Delivery:
 
     def fill(self, link: Outlet, now: float) -> None:
         """Hand the link what may go out now."""
-        while link.has_room and (want := self.retention.wanted(now)) is not None and self._send(link, want, now):
+        retention = self.retention
+        while link.has_room and (want := retention.wanted(now)) is not None:
+            is_new = want.first_id >= retention.cursor
+            if is_new and want.batches * LEAST_ROOM < retention.allowed_batches and retention.in_flight:
+                return  # the window is nearly full: soon more can go out together
+            if not self._send(link, want, now):
+                return
             link.push()
 
     def answered(self, request: Request, reply: Reply | None, now: float, on_refused: RefusedCallback) -> Reaction:
@@ -140,7 +150,7 @@ class Delivery:
                 return True
             want = new_want
         payloads = run.payloads[: self._admitted(run, want)]
-        payload_bytes = sum(map(len, payloads))
+        payload_bytes = bytes_of(payloads)
         if not payloads or not retention.fits(payload_bytes):
             return False
         if run.first_id >= retention.cursor:

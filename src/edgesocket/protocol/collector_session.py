@@ -19,6 +19,7 @@ from typing import NamedTuple
 from edgesocket.errors import LocalProtocolError, RemoteProtocolError
 from edgesocket.ids import MAX_BATCH_ID
 from edgesocket.protocol.commands import encode_auth, encode_batch, encode_commit
+from edgesocket.protocol.ended_lines import EndedLines
 from edgesocket.protocol.grammar import BATCH_PREFIX
 from edgesocket.protocol.lines import LineSplitter, Overlong
 from edgesocket.protocol.replies import RECEIVED, REJECTED, Reply, ReplyKind, parse_reply
@@ -35,7 +36,7 @@ MAX_REPLY_LINE_BYTES = 256
 
 _RECEIVED_LINE = RECEIVED.encode()
 _BLOCK = 1000
-_HEAD = b"\n" + BATCH_PREFIX + b"%d"
+_HEAD = BATCH_PREFIX + b"%d"
 _TAILS = [b"%03d:" % n for n in range(_BLOCK)]
 
 
@@ -213,26 +214,45 @@ class CollectorSession:
 
 
 def encode_batches(first_id: int, payloads: Sequence[bytes]) -> bytes:
-    """The same bytes as `encode_batch` of each, made about four times as fast.
+    """The same bytes as `encode_batch` of each, made several times as fast.
 
     Raises:
         LocalProtocolError: a payload holds an LF.
     """
-    together = b"".join(payloads)
-    if first_id < _BLOCK or b"\r" in together or b"\n" in together:
-        # The exact way: it writes no leading zero, keeps a last CR whole, and refuses an LF.
-        return b"".join([encode_batch(batch_id, payload) for batch_id, payload in enumerate(payloads, first_id)])
-    count = len(payloads)
-    pieces = [b""] * (3 * count + 1)
-    at = 0
+    if isinstance(payloads, EndedLines):
+        if payloads.written is not None and payloads.written[0] == first_id:
+            return payloads.written[1]
+        encoded = b"".join(_with_heads(first_id, payloads.ended, _HEAD)) if first_id >= _BLOCK else b"\r"
+        if b"\r" not in encoded:
+            return encoded
+    elif first_id >= _BLOCK:
+        together = b"".join(payloads)
+        if b"\r" not in together and b"\n" not in together:
+            pieces = _with_heads(first_id, payloads, b"\n" + _HEAD)
+            pieces[0] = pieces[0].removeprefix(b"\n")
+            pieces.append(b"\n")
+            return b"".join(pieces)
+    # The exact way: it writes no leading zero, keeps a last CR whole, and refuses an LF.
+    return b"".join([encode_batch(batch_id, payload) for batch_id, payload in enumerate(payloads, first_id)])
+
+
+def write_ahead(first_id: int, lines: EndedLines) -> None:
+    """Write the batch lines now, while the payloads are in the processor's cache; with other ids it was in vain."""
+    if 0 < first_id <= first_id + len(lines) - 1 <= MAX_BATCH_ID:
+        lines.written = (first_id, encode_batches(first_id, lines))
+        lines.pack()
+
+
+def _with_heads(first_id: int, lines: Sequence[bytes], head: bytes) -> list[bytes]:
+    """The lines, and before each one its head in two pieces."""
+    pieces: list[bytes] = []
+    count, at = len(lines), 0
     while at < count:
         block, place = divmod(first_id + at, _BLOCK)
         size = min(count - at, _BLOCK - place)
-        end = 3 * (at + size)
-        pieces[3 * at : end : 3] = [_HEAD % block] * size
-        pieces[3 * at + 1 : end : 3] = _TAILS[place : place + size]
+        some = [head % block] * (3 * size)
+        some[1::3] = _TAILS[place : place + size]
+        some[2::3] = lines[at : at + size]
+        pieces += some
         at += size
-    pieces[2:-1:3] = payloads
-    pieces[0] = pieces[0].removeprefix(b"\n")
-    pieces[-1] = b"\n"
-    return b"".join(pieces)
+    return pieces

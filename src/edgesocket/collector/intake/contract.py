@@ -24,13 +24,13 @@ class Intake:
     """What one `read` brought.
 
     Attributes:
-        lines: records in order, none of which holds a line feed.
+        lines: records in order, none of which holds a line feed; fastest as `EndedLines`.
         marks: name -> text of a position that is reached when `lines` are durable; "" forgets the name. Names begin
             with the input's own name and a slash. Marks alone, without lines, are allowed.
         token: the input's own; handed back to `stored`.
     """
 
-    lines: list[bytes]
+    lines: Sequence[bytes]
     marks: dict[str, str] = field(default_factory=dict)
     token: object = None
 

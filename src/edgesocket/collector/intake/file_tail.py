@@ -30,6 +30,7 @@ from edgesocket.collector.intake.file_options import COPY_WAIT_S
 from edgesocket.collector.intake.file_watch import FileWatch
 from edgesocket.collector.intake.past_files import PastFile
 from edgesocket.collector.intake.tailed_file import TailedFile
+from edgesocket.protocol.ended_lines import joined_lines
 
 _STARTED = "started"
 
@@ -99,7 +100,7 @@ class FileTail(FileFinder):
 
     def read(self, budget_bytes: int, now: float) -> Intake | None:
         """Take from the files in turn, about `budget_bytes` in all."""
-        lines: list[bytes] = []
+        lines: list[Sequence[bytes]] = []
         marks, self._marks = self._marks, {}
         touched: list[TailedFile] = []
         left = budget_bytes
@@ -122,7 +123,7 @@ class FileTail(FileFinder):
             return None
         for file in touched:
             file.unstored += 1
-        return Intake(lines, marks, touched)
+        return Intake(joined_lines(lines), marks, touched)
 
     def stored(self, intake: Intake, now: float) -> None:  # noqa: ARG002
         """What was read is durable; handles that waited for that are closed."""
@@ -152,15 +153,21 @@ class FileTail(FileFinder):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _take(self, file: TailedFile, size: int, now: float) -> tuple[list[bytes], int]:
+    def _take(self, file: TailedFile, size: int, now: float) -> tuple[Sequence[bytes], int]:
         """The next records of a file, and how many bytes were read for them."""
         start = file.framer.read_offset
         try:
             if file.descriptor is None and not self._reopen(file):
                 return [], 0
-            data, intact = file.read(size)
+            back = 0 if file.zipped is not None else file.framer.rereadable_bytes
+            size = size if size > 2 * back else size + back
+            data, intact = file.read(size, back)
             file.has_more = len(data) == size or (bool(data) and file.zipped is not None)
-            records = file.framer.feed(data)
+            if back and intact and file.framer.unread(data):
+                start -= back
+            else:
+                data = data[back:]
+            records = file.framer.feed_lines(data)
             if data:
                 file.remember(start, data)
         except (OSError, zlib.error) as problem:
@@ -179,20 +186,23 @@ class FileTail(FileFinder):
     def _give(
         self,
         file: TailedFile,
-        records: list[bytes],
-        lines: list[bytes],
+        records: Sequence[bytes],
+        lines: list[Sequence[bytes]],
         marks: dict[str, str],
         touched: list[TailedFile],
     ) -> None:
         """Put records of a file, and how far it is done with, into the intake."""
         if self._envelope is not None and records:
             records = self._envelope.wrap_file(records, file.path, file.framer.starts)
-        lines += records
+        if records:
+            lines.append(records)
         touched.append(file)
         if not self._is_done(file):
             marks[file.key] = file.mark().text()
 
-    def _flush_idle(self, now: float, lines: list[bytes], marks: dict[str, str], touched: list[TailedFile]) -> None:
+    def _flush_idle(
+        self, now: float, lines: list[Sequence[bytes]], marks: dict[str, str], touched: list[TailedFile]
+    ) -> None:
         """End the lines that nothing was added to for long, and let go of files that are gone for long."""
         for file in list(self._live.values()):
             due = file.flush_at is not None and now >= file.flush_at
@@ -212,7 +222,7 @@ class FileTail(FileFinder):
                 self._end(file, now, marks)
         for past in self._past:
             if past.rest is not None and past.since + COPY_WAIT_S <= now:
-                lines += self._rest_of(past)
+                lines.append(self._rest_of(past))
                 marks[past.key] = past.mark.text()
 
     def _has_news(self, file: TailedFile) -> bool:

@@ -30,7 +30,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from edgesocket.collector.intake.encodings import Encoding, encoding_name, needs_start, settled
@@ -42,11 +42,15 @@ from edgesocket.collector.intake.framing_options import (
     LongLines,
 )
 from edgesocket.collector.intake.multiline import MultilineAssembler
+from edgesocket.protocol.ended_lines import EndedLines
 
 __all__ = ["Framer", "FramingCounts", "FramingOptions", "FramingState", "InvalidBytes", "LongLines"]
 
 _MOST_PIECES = 256
 """Pieces of a line that are kept apart before they are joined: neither a copy a piece, nor an object a byte."""
+
+_MOST_REREAD_BYTES = 16 * 1024
+"""A longer beginning of a line is kept: to read it again and again would cost more than to put it together."""
 
 
 class Framer:
@@ -86,6 +90,8 @@ class Framer:
         rule = options.multiline
         self._assembler = MultilineAssembler(rule, options.max_line_bytes) if rule else None
         self._capped = 0
+        keeps = options.invalid is InvalidBytes.KEEP and not (options.skip_empty or rule or positions)
+        self._plain = keeps and self._encoding is not None and self._encoding.is_utf8
 
     @property
     def state(self) -> FramingState:
@@ -140,6 +146,37 @@ class Framer:
         if self._size > limit:
             self._shorten(limit, encoding, records)
         return records
+
+    def feed_lines(self, data: bytes) -> Sequence[bytes]:
+        """As `feed`. Where lines are records as they are, they are not taken apart: they come as `EndedLines`."""
+        end = data.rfind(b"\n") + 1
+        if not (end and self._plain and self._base) or self._in_line or self._skipping:
+            return self.feed(data)
+        if self._size + len(data) > self._limit:  # one of the lines may be too long
+            return self.feed(data)
+        pieces, rest = self._pieces, data[end:]
+        if pieces:
+            data = b"".join([*pieces, memoryview(data)[:end]])
+            end = len(data)
+        self._base += end
+        self._keep(rest)
+        if b"\r" in data:
+            return EndedLines(data[:end].replace(b"\r\n", b"\n"))
+        return EndedLines(data, end)
+
+    @property
+    def rereadable_bytes(self) -> int:
+        """How much of a line has begun that could as well be read again, together with what follows: see `unread`."""
+        cheap = self._plain and self._base and self._size <= _MOST_REREAD_BYTES
+        return self._size if cheap and not (self._skipping or self._in_line) else 0
+
+    def unread(self, data: bytes) -> bool:
+        """Forget the line that has begun, as `data` begins with it: cheaper than to put the pieces together."""
+        begun = self._joined()
+        if data.startswith(begun):
+            return True
+        self._keep(begun)
+        return False
 
     def flush(self, *, final: bool = False) -> list[bytes]:
         """End what is not complete: a line without its line end, a record of several lines.

@@ -170,13 +170,13 @@ class TailedFile:
             self.has_more = True
         return self.descriptor is None or self.is_intact()
 
-    def read(self, size: int) -> tuple[bytes, bool]:
-        """The next bytes, and whether the file is still intact behind them.
+    def read(self, size: int, back: int = 0) -> tuple[bytes, bool]:
+        """The next bytes (and so many before them), and whether the file is still intact behind them.
 
         The file may be cut at any moment, also between a look and a read. So it is compared before and after; bytes
         that were read in between are only given when they cannot be those of the new content.
         """
-        start = self.framer.read_offset
+        start = self.framer.read_offset - back
         if self.zipped is not None:
             return self.zipped.read(self._handle, size), True
         if not self.is_intact():
@@ -185,7 +185,7 @@ class TailedFile:
         intact = self.is_intact()
         if not intact and os.pread(self._handle, len(data), start) == data:
             data = b""
-        return data, intact
+        return (data if len(data) > back else b""), intact
 
     def remember(self, start: int, data: bytes) -> None:
         """Bytes that were read at `start` have been given to the framer: what identifies the file grows."""

@@ -57,7 +57,7 @@ class Files:
             raise OSError(errno.EISDIR, "it is no plain file")
         return found.st_size
 
-    def write(self, fd: int, buffers: Sequence[bytes]) -> None:
+    def write(self, fd: int, buffers: Sequence[bytes | memoryview]) -> None:
         """Append every byte of the buffers, or raise with an unknown part of them written."""
         for start in range(0, len(buffers), _BUFFERS_A_WRITE):
             some = buffers[start : start + _BUFFERS_A_WRITE]

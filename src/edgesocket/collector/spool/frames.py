@@ -37,6 +37,8 @@ from operator import contains
 from typing import NamedTuple
 from zlib import crc32
 
+from edgesocket.protocol.ended_lines import EndedLines
+
 VERSION = 1
 MAGIC = b"ESsf"
 MORE = 1
@@ -73,7 +75,7 @@ _KINDS = frozenset(int(kind) for kind in FrameKind)
 class Piece(NamedTuple):
     """Records that will be one frame: joined by line feeds, and how many."""
 
-    joined: bytes
+    joined: bytes | memoryview
     records: int
 
 
@@ -112,9 +114,9 @@ class Frame(NamedTuple):
         marks_bytes = self.header.marks_bytes
         return self.body[marks_bytes:] if marks_bytes else self.body
 
-    def lines(self) -> list[bytes]:
+    def lines(self) -> EndedLines:
         """Its records."""
-        return self.joined.split(b"\n") if self.header.records else []
+        return EndedLines.between(self.joined, self.header.records)
 
 
 class Hole(NamedTuple):
@@ -152,9 +154,13 @@ def cut_pieces(lines: Sequence[bytes]) -> list[Piece]:
     """
     if not lines:
         return []
-    joined = b"\n".join(lines)
-    if _has_feed(lines, joined):
-        raise ValueError("a record holds a line feed")
+    joined: bytes | memoryview
+    if isinstance(lines, EndedLines):
+        joined = lines.joined
+    else:
+        joined = b"\n".join(lines)
+        if _has_feed(lines, joined):
+            raise ValueError("a record holds a line feed")
     if len(joined) <= FRAME_BYTES:
         return [Piece(joined, len(lines))]
     ends = list(accumulate(len(line) + 1 for line in lines))
@@ -175,9 +181,9 @@ def append_bytes(pieces: Sequence[Piece], marks: bytes) -> int:
     return HEADER_BYTES * max(1, len(pieces)) + sum(len(piece.joined) for piece in pieces) + len(marks)
 
 
-def encode_append(pieces: Sequence[Piece], marks: bytes, place: Place) -> list[bytes]:
+def encode_append(pieces: Sequence[Piece], marks: bytes, place: Place) -> list[bytes | memoryview]:
     """The frames of one append, as buffers to be written one behind the other."""
-    buffers: list[bytes] = []
+    buffers: list[bytes | memoryview] = []
     offset, ordinal = place.offset, place.ordinal
     last = len(pieces) - 1
     for number, piece in enumerate(pieces or (Piece(b"", 0),)):
@@ -191,7 +197,9 @@ def encode_append(pieces: Sequence[Piece], marks: bytes, place: Place) -> list[b
     return buffers
 
 
-def encode_header(kind: FrameKind, place: Place, records: int, marks: bytes, rest: bytes, flags: int = 0) -> bytes:
+def encode_header(
+    kind: FrameKind, place: Place, records: int, marks: bytes, rest: bytes | memoryview, flags: int = 0
+) -> bytes:
     """The header of a frame whose body is `marks + rest`."""
     body_crc = crc32(rest, crc32(marks, place.salt))
     length = len(marks) + len(rest)

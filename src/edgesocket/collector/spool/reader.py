@@ -1,7 +1,7 @@
 """Finds the records behind ids. The sender's thread only.
 
-Reading in order costs one read of the file for 256 KiB, and a split a frame. A step back looks up the nearest place
-in an index (one entry for 64 KiB), and reads from there.
+What was appended a moment ago is taken from memory. Else reading in order costs one read of the file for 256 KiB, and
+a split a frame. A step back looks up the nearest place in an index (one entry for 64 KiB), and reads from there.
 
 Damage that is met on the way is set aside and counted, once, and reading goes on behind it: ids that are lost there are
 simply not offered.
@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
 
 from edgesocket.collector.source import BatchRun
 from edgesocket.collector.spool.files import SegmentBytes
 from edgesocket.collector.spool.frames import Frame, FrameKind, Hole, walk
+from edgesocket.collector.spool.recent import Recent, RecentAppend
 from edgesocket.collector.spool.shelf import Segment, Shelf
 from edgesocket.collector.spool.survey import lost_between
 from edgesocket.errors import CollectorError
 from edgesocket.ids import MAX_BATCH_ID, IdRanges
+from edgesocket.protocol.ended_lines import fitting, joined_lines, payload_bytes
 
 INDEX_BYTES = 64 * 1024
 """How far apart the places are that are remembered."""
@@ -31,9 +32,10 @@ _UNREADABLE = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, 
 class Reader:
     """See the module's text."""
 
-    def __init__(self, shelf: Shelf, spent: IdRanges) -> None:
-        """Args: the segments, and ids that are never offered (dead letters)."""
+    def __init__(self, shelf: Shelf, recent: Recent, spent: IdRanges) -> None:
+        """Args: the segments, what is still in memory of them, and ids that are never offered (dead letters)."""
         self._shelf = shelf
+        self._recent = recent
         self._spent = spent
         self._segment: Segment | None = None
         self._data: SegmentBytes | None = None
@@ -43,39 +45,39 @@ class Reader:
         self._hole: Hole | None = None
         self._from = 0  # ids from here up to the frame are not in the segment
         self._first = 0
-        self._lines: list[bytes] = []
+        self._lines: Sequence[bytes] = ()
 
     def read(self, at_least_id: int, most_batches: int, most_bytes: int) -> BatchRun | None:
         """As `BatchSource.read`. Raises OSError and CollectorError as `Shelf.after`."""
-        payloads: list[bytes] = []
-        first = 0
+        parts: list[Sequence[bytes]] = []
+        first = count = 0
         wanted = max(at_least_id, 1)
-        while len(payloads) < most_batches and self._come_to(wanted):
-            run_first, lines = self._offered(wanted, most_batches - len(payloads))
+        while count < most_batches and self._come_to(wanted):
+            run_first, lines = self._offered(wanted, most_batches - count)
             if not lines:
                 wanted = run_first
                 continue
-            if payloads and run_first != first + len(payloads):
-                break
-            total = sum(map(len, lines))
+            total = payload_bytes(lines)
+            if parts and (run_first != first + count or total > most_bytes):
+                break  # what was appended together stays together, where it can: nothing has to be taken apart
             if total > most_bytes:
-                fitting = bisect_right(list(accumulate(map(len, lines))), most_bytes)
-                lines = lines[: fitting if payloads else max(1, fitting)]
+                lines = lines[: fitting(lines, most_bytes) or 1]
             first = first or run_first
-            payloads += lines
+            parts.append(lines)
+            count += len(lines)
             most_bytes -= total
-            wanted = first + len(payloads)
+            wanted = first + count
             if most_bytes <= 0 or wanted > MAX_BATCH_ID:
                 break
-        return BatchRun(first, payloads) if payloads else None
+        return BatchRun(first, joined_lines(parts)) if parts else None
 
     def close(self) -> None:
         """Let go of the file."""
         if self._data is not None:
             self._data.close()
-        self._data, self._segment, self._lines = None, None, []
+        self._data, self._segment, self._lines = None, None, ()
 
-    def _offered(self, wanted: int, most: int) -> tuple[int, list[bytes]]:
+    def _offered(self, wanted: int, most: int) -> tuple[int, Sequence[bytes]]:
         """Records of the current frame from an id on; none: go on from the id that is returned."""
         start = max(wanted - self._first, 0)
         first = self._first + start
@@ -87,7 +89,7 @@ class Reader:
         if self._spent:
             free = self._spent.missing(first, first + len(lines) - 1)
             if not free:
-                return first + len(lines), []
+                return first + len(lines), ()
             lines = lines[free[0][0] - first : free[0][1] - first + 1]
             first = free[0][0]
         return first, lines
@@ -121,7 +123,7 @@ class Reader:
                 self._shelf.forget(segment, error.strerror or "unreadable")
             segment = self._shelf.find(wanted)
         self._segment = segment
-        self._lines = []
+        self._lines = ()
         if segment is None or segment.first_id is None:
             return
         ordinal = max(0, wanted - segment.first_id)
@@ -137,9 +139,14 @@ class Reader:
             segment = self._segment
             if segment is None:
                 return False
+            limit, finished = self._shelf.view(segment)
+            recent = self._recent.take(segment, self._offset, limit) if self._hole is None else None
+            if recent is not None:
+                if self._take_recent(segment, recent):
+                    return True
+                continue
             item = next(self._walk, None)
             if item is None:
-                limit, finished = self._shelf.view(segment)
                 if self._offset < limit:
                     assert self._data is not None
                     self._walk = walk(self._data.read, segment.name.salt, self._offset, limit)
@@ -159,16 +166,25 @@ class Reader:
         if self._hole is not None:
             self._count_lost(segment, self._hole, lost_between(header.ordinal, self._ordinal, self._hole))
         self._hole = None
+        lines = () if header.kind == FrameKind.SEAL else frame.lines()
+        return self._take_lines(segment, header.offset, header.ordinal, lines)
+
+    def _take_recent(self, segment: Segment, append: RecentAppend) -> bool:
+        self._walk = iter(())
+        self._offset = append.end
+        return self._take_lines(segment, append.offset, append.ordinal, append.lines)
+
+    def _take_lines(self, segment: Segment, offset: int, ordinal: int, lines: Sequence[bytes]) -> bool:
+        """Make these the current records, if there are any."""
         assert segment.first_id is not None
         self._from = segment.first_id + self._ordinal
-        self._ordinal = header.ordinal
-        if header.kind == FrameKind.SEAL or not header.records:
+        self._ordinal = ordinal + len(lines)
+        if not lines:
             return False
-        self._ordinal += header.records
         index = segment.index
-        if not index or header.offset >= index[-1][1] + INDEX_BYTES:
-            index.append((header.ordinal, header.offset))
-        self._first, self._lines = segment.first_id + header.ordinal, frame.lines()
+        if not index or offset >= index[-1][1] + INDEX_BYTES:
+            index.append((ordinal, offset))
+        self._first, self._lines = segment.first_id + ordinal, lines
         return True
 
     def _take_hole(self, segment: Segment, hole: Hole) -> None:

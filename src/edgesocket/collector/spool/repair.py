@@ -26,6 +26,7 @@ from edgesocket.collector.spool.letters import DeadLetter
 from edgesocket.collector.spool.names import DEAD_LETTERS, LOCK, letters_name
 from edgesocket.collector.spool.options import MIB, SpoolOptions
 from edgesocket.collector.spool.quarantine import Quarantine
+from edgesocket.collector.spool.recent import Recent
 from edgesocket.collector.spool.recovery import recover, rewrite
 from edgesocket.collector.spool.shelf import Segment, Shelf
 from edgesocket.collector.spool.spool import Spool
@@ -66,7 +67,7 @@ def repair(directory: Path, now_us: int, on_notice: Callable[[str], None]) -> Re
         shelf.on_given = lock.note_given
         found = recover(shelf, now_us, lock.given_from)
         if found.headless:
-            writer = Writer(shelf, SpoolOptions(), found.marks, found.next_number)
+            writer = Writer(shelf, Recent(0), SpoolOptions(), found.marks, found.next_number)
             writer.secure_marks()
             writer.close()
         written = sum(_repair_segment(shelf, segment) for segment in list(shelf.segments))

@@ -185,6 +185,13 @@ class Shelf:
             )
         return first_id
 
+    def probable_first_id(self, segment: Segment) -> int | None:
+        """The first id of the newest segment; before it has one, what it will be if all goes well, if that is known."""
+        with self.lock:
+            if segment.first_id is not None or len(self.segments) < 2 or self.segments[-1] is not segment:
+                return segment.first_id
+            return self.segments[-2].next_id
+
     def done(self, below_id: int) -> None:
         """Remove the segments whose records are all done, and that do not say where ids go on.
 

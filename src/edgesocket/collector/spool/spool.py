@@ -31,6 +31,7 @@ from edgesocket.collector.spool.note import Note
 from edgesocket.collector.spool.options import AppendResult, FsyncPolicy, SpoolOptions, SpoolState, WhenFull
 from edgesocket.collector.spool.quarantine import Quarantine
 from edgesocket.collector.spool.reader import Reader
+from edgesocket.collector.spool.recent import Recent
 from edgesocket.collector.spool.recovery import recover
 from edgesocket.collector.spool.shelf import Shelf
 from edgesocket.collector.spool.writer import Writer
@@ -65,13 +66,14 @@ class Spool:
             self._shelf.on_given = self._lock.note_given
             found = recover(self._shelf, now_us, self._lock.given_from)
             self._torn_bytes = found.torn_bytes
-            self._writer = Writer(self._shelf, options, found.marks, found.next_number)
+            self._recent = Recent()
+            self._writer = Writer(self._shelf, self._recent, options, found.marks, found.next_number)
             if found.headless:
                 with suppress(OSError):  # no space: the next append does the same
                     self._writer.secure_marks()
             self._letters = LetterBox(files, directory, options.dead_letter_bytes, on_notice)
             self._note = Note(files, directory)
-            self._reader = Reader(self._shelf, self._letters.spent)
+            self._reader = Reader(self._shelf, self._recent, self._letters.spent)
         except BaseException:
             self._lock.release()
             raise
@@ -184,6 +186,14 @@ class Spool:
             OSError: ids could not be made durable, or the disk failed. Read again.
         """
         return self._reader.read(at_least_id, most_batches, most_bytes)
+
+    def let_sender_come(self, timeout_s: float) -> None:
+        """Wait a moment for the sender if it takes records, but cannot take them as fast as they are appended.
+
+        What it takes soon is still in memory; what lies for longer has to be read back from the disk. Appending goes on
+        without loss if this is never called.
+        """
+        self._recent.let_reader_come(timeout_s)
 
     def refused(self, batch_id: int, payload: bytes, reply: Reply | str) -> None:
         """As `BatchSource.refused`.

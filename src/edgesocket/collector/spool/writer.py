@@ -32,8 +32,10 @@ from edgesocket.collector.spool.frames import (
 from edgesocket.collector.spool.marks import encode_marks, merge_marks, size_of_marks
 from edgesocket.collector.spool.names import SegmentName
 from edgesocket.collector.spool.options import FsyncPolicy, SpoolOptions
+from edgesocket.collector.spool.recent import Recent
 from edgesocket.collector.spool.shelf import Segment, Shelf
 from edgesocket.collector.spool.survey import HeadInfo
+from edgesocket.protocol.ended_lines import EndedLines
 
 UNSYNCED_LIMIT_BYTES = 16 * 1024 * 1024
 """So much is kept in memory until it is synced; more is synced at once."""
@@ -61,8 +63,11 @@ class Writer:
         marks: the marks that are durable, or that replaced them without a record (see `note`).
     """
 
-    def __init__(self, shelf: Shelf, options: SpoolOptions, marks: Mapping[str, str], next_number: int) -> None:
+    def __init__(
+        self, shelf: Shelf, recent: Recent, options: SpoolOptions, marks: Mapping[str, str], next_number: int
+    ) -> None:
         self._shelf = shelf
+        self._recent = recent
         self._files = shelf.files
         self._options = options
         self._next_number = next_number
@@ -120,7 +125,7 @@ class Writer:
         active = self._active or self.begin()
         if self._noted:
             marks = {**self._noted, **marks}
-        self._write(active, pieces, encoded, len(lines))
+        self._write(active, pieces, encoded, lines)
         self._noted = {}
         if self._options.fsync is FsyncPolicy.NEVER:
             self._marks_are(marks)
@@ -167,13 +172,14 @@ class Writer:
         if self._unsynced:
             fresh = self.begin()  # if its frames cannot all be written, it is cut like the one before
             for lines, marks in self._unsynced:
-                self._write(fresh, cut_pieces(lines), encode_marks(marks), len(lines))
+                self._write(fresh, cut_pieces(lines), encode_marks(marks), lines)
         self._distrusted = False
 
     def _cut_to_durable(self, active: _Active) -> None:
         # The cut has to be durable before the same records are written elsewhere, or they would come back twice.
         self._files.truncate(active.fd, active.synced)
         self._files.sync(active.fd)
+        self._recent.forget(active.segment, active.synced)
         if not active.synced:
             self._discard(active)
             return
@@ -267,7 +273,7 @@ class Writer:
         written = active.segment.size - active.head_bytes
         return written > 0 and written + need > self._options.segment_limit
 
-    def _write(self, active: _Active, pieces: Sequence[Piece], marks: bytes, records: int) -> None:
+    def _write(self, active: _Active, pieces: Sequence[Piece], marks: bytes, lines: Sequence[bytes]) -> None:
         segment = active.segment
         ordinal = segment.next_ordinal or 0
         buffers = encode_append(pieces, marks, Place(segment.name.salt, segment.size, ordinal, active.synced))
@@ -279,10 +285,14 @@ class Writer:
             except OSError:
                 self._cut_due = True
             raise
+        offset = segment.size
         with self._shelf.lock:
             segment.size += append_bytes(pieces, marks)
-            segment.next_ordinal = ordinal + records
-            segment.records += records
+            segment.next_ordinal = ordinal + len(lines)
+            segment.records += len(lines)
+        kept = lines if isinstance(lines, EndedLines) else list(lines)  # the caller may change its list later
+        first_id = self._shelf.probable_first_id(segment)
+        self._recent.put(segment, offset, ordinal, kept, None if first_id is None else first_id + ordinal)
 
     def _sync(self, active: _Active) -> None:
         segment = active.segment
