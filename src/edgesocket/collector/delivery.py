@@ -31,6 +31,9 @@ RUN_BYTES = 256 * 1024
 LEAST_ROOM = 4
 """While replies are to come, new batches go out when this part (1/n) of the window is free: not a few a reply."""
 
+LARGE_WINDOW = 256
+"""In a window smaller than this, nothing waits for room: its batches are sent as soon as each may go."""
+
 
 class Outlet(Protocol):
     """Where batches go: what `Link` is to a delivery."""
@@ -98,12 +101,18 @@ class Delivery:
         """Hand the link what may go out now."""
         retention = self.retention
         while link.has_room and (want := retention.wanted(now)) is not None:
-            is_new = want.first_id >= retention.cursor
-            if is_new and want.batches * LEAST_ROOM < retention.allowed_batches and retention.in_flight:
-                return  # the window is nearly full: soon more can go out together
+            if self._is_worth_waiting(want):
+                return
             if not self._send(link, want, now):
                 return
             link.push()
+
+    def _is_worth_waiting(self, want: Want) -> bool:
+        """Whether a large window is nearly full, so that more new batches can soon go out together."""
+        retention = self.retention
+        if retention.allowed_batches < LARGE_WINDOW or not retention.in_flight or want.first_id < retention.cursor:
+            return False
+        return want.batches * LEAST_ROOM < retention.allowed_batches
 
     def answered(self, request: Request, reply: Reply | None, now: float, on_refused: RefusedCallback) -> Reaction:
         """Take equal replies to batches that were on their way."""
