@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,10 +19,12 @@ from edgesocket.testing.sink_story import SinkHarness, Story
 from tests.support.jobs import wait_until
 from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 DELIVERY_TIMEOUT_MS = "4000"
 """So long a sleeping broker is waited for."""
+STEADY_ANSWERS = 6
+"""So many in a row, half a second apart, and the broker counts as awake."""
 
 
 class KafkaHarness:
@@ -58,12 +61,14 @@ class KafkaHarness:
             yield
         finally:
             self.broker.go_on()
-            wait_until(self._answers, 60.0, "an answer of the broker")
+            wait_until(self._is_steady, 90.0, "steady answers of the broker")
 
-    def _answers(self) -> bool:
-        """A broker that slept long has left its own cluster, and takes a while to come back."""
+    def _is_steady(self) -> bool:
+        """A broker that slept long answers, then finds that it has left its own cluster, and comes back later."""
         try:
-            Clients({"bootstrap.servers": self.broker.servers}).max_message_bytes(self.topic)
+            for _ in range(STEADY_ANSWERS):
+                Clients({"bootstrap.servers": self.broker.servers}).max_message_bytes(self.topic)
+                time.sleep(0.5)
         except KafkaException:
             return False
         return True
