@@ -94,8 +94,8 @@ class BlockParser:
 
     def __init__(self, rules: LineRules) -> None:
         self._rules = rules
-        self._kernels = KERNELS
-        self._finder = LineEndFinder(KERNELS)
+        self._kernels = None if KERNELS is None else KERNELS.another()
+        self._finder = LineEndFinder(self._kernels)
         self._checker = Utf8Checker()
         self._consecutive = True
         self._few = FEW_FOR_NUMPY if KERNELS is None else FEW_FOR_KERNELS

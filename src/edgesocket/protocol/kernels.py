@@ -24,9 +24,10 @@ _LEAST_ROOM = 1024
 
 
 class Kernels:
-    """The compiled functions. Not thread-safe: they share working memory."""
+    """The compiled functions, with working memory of their own: not thread-safe, so each conversation has its own."""
 
     def __init__(self, library: ctypes.PyDLL) -> None:
+        self._library = library
         self._line_feeds = library.edgesocket_line_feeds
         self._line_feeds.restype = ctypes.c_int64
         self._line_feeds.argtypes = [
@@ -40,6 +41,10 @@ class Kernels:
         self._flags = ctypes.c_int64()
         self._flags_at = ctypes.addressof(self._flags)
         self._found: Offsets = np.empty(_LEAST_ROOM, dtype=np.int64)
+
+    def another(self) -> Kernels:
+        """The same functions with other working memory."""
+        return Kernels(self._library)
 
     def line_feeds(self, data: Bytes, start: int, end: int) -> tuple[Offsets, bool, bool]:
         """Where the line feeds of `data[start:end]` are; whether all is ASCII; whether any line ends with CR LF."""

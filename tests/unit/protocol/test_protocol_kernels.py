@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -11,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgesocket.protocol import kernels as module
+from edgesocket.protocol.blocks import BlockParser
 from edgesocket.protocol.chunks import Chunk
+from edgesocket.protocol.exact import LineRules
 from edgesocket.protocol.headers import consecutive_count, layout_of
 from edgesocket.protocol.kernels import Kernels, load
+from edgesocket.records import RecordBlock
 
 LOADED = load()
 pytestmark = pytest.mark.skipif(LOADED is None, reason="there was no C compiler when the package was built")
@@ -131,3 +136,31 @@ def test_a_library_of_another_version_is_left_alone(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(module, "__file__", str(tmp_path / "kernels.py"))
 
     assert load() is None
+
+
+def test_parsers_of_two_threads_do_not_disturb_each_other() -> None:
+    """Several jobs in one process have a receiver thread each."""
+    rules = LineRules(1_000_000, check_utf8=True)
+    chunks = [Chunk.of(b"".join(b"__BATCH__:%d:p\n" % (10**7 + n) for n in range(count))) for count in (500, 900)]
+    wrong: list[int] = []
+
+    def parse(chunk: Chunk, count: int) -> None:
+        parser = BlockParser(rules)
+        for _ in range(300):
+            (block,) = parser.parse(chunk)
+            if not isinstance(block, RecordBlock) or block.count != count:
+                wrong.append(count)
+
+    threads = [Thread(target=parse, args=pair) for pair in zip(chunks, (500, 900), strict=True)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert wrong == []
+    assert BlockParser(rules)._kernels is not BlockParser(rules)._kernels
