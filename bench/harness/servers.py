@@ -23,7 +23,7 @@ TOKEN = "bench"
 READY_S = 60.0
 STOP_S = 30.0
 
-JOB = """\
+_JOB = """\
 env {{
   job.name = "bench"
   job.mode = "STREAMING"
@@ -34,13 +34,23 @@ source {{
     port = {port}
     token = "{token}"
     local_queue_capacity = {queue}
+    SOURCE
   }}
 }}
 sink {{
-  Null {{}}
+  SINK
 }}
 """
-"""The job of the product where a part has no other; `{port}`, `{token}`, `{queue}` and `{dir}` are filled in."""
+
+
+def job_text(source: str = "", sink: str = "Null {{}}") -> str:
+    """A job of the product; `{port}`, `{token}`, `{queue}` and `{dir}` are filled in when it is started.
+
+    Args:
+        source: further options of its source.
+        sink: the sink block.
+    """
+    return _JOB.replace("SOURCE", source).replace("SINK", sink)
 
 
 class ServerFailedError(Exception):
@@ -65,7 +75,7 @@ class ServerSpec:
     command: tuple[str, ...]
     queue: int | None = None
     replies: bool = True
-    job: str = JOB
+    job: str = job_text()
 
 
 @dataclass

@@ -27,8 +27,8 @@ from typing import Any
 from bench.harness.build import BENCH
 from bench.harness.machine import cpu_seconds, resident_bytes, settler
 from bench.harness.report import PartResult, Table, Verdict, count, figure, percent
-from bench.harness.servers import TOKEN, Server, ServerFailedError, ServerSpec, free_port
-from bench.parts.jobs import JOB, text_records
+from bench.harness.servers import TOKEN, Server, ServerFailedError, ServerSpec, free_port, job_text
+from bench.parts.jobs import PATIENT, text_records
 from bench.parts.part import Context, Part
 
 FILES = 10
@@ -64,7 +64,7 @@ class Rates:
 
 def spec(command: tuple[str, ...], title: str) -> ServerSpec:
     """A job that throws everything away; it waits for room in its queue rather than refuse a line."""
-    job = JOB.replace("SOURCE", "").replace("SINK", "Null {{}}")
+    job = job_text(PATIENT)
     return ServerSpec("product", title, command, queue=65536, job=job)
 
 

@@ -27,7 +27,7 @@ from bench.harness.build import BENCH
 from bench.harness.machine import settler
 from bench.harness.measure import Load
 from bench.harness.report import PartResult, Table, Verdict, count, figure, percent
-from bench.harness.servers import Server, ServerFailedError, ServerSpec
+from bench.harness.servers import Server, ServerFailedError, ServerSpec, job_text
 from bench.loops import KEY, sealed_packet
 from bench.parts.part import Context, Part
 
@@ -36,25 +36,7 @@ RECORDS = 1000
 JSON_BYTES = 64
 TEXT_BYTES = 256
 
-JOB = """\
-env {{
-  job.name = "bench"
-  job.mode = "STREAMING"
-  checkpoint.interval = 1000
-}}
-source {{
-  EdgeSocket {{
-    port = {port}
-    token = "{token}"
-    local_queue_capacity = {queue}
-    queue_full_wait_ms = 60000
-    SOURCE
-  }}
-}}
-sink {{
-  SINK
-}}
-"""
+PATIENT = "queue_full_wait_ms = 60000"
 SCHEMA = "schema {{ fields {{ user_id = bigint, event = string, ts = bigint }} }}"
 
 
@@ -81,7 +63,7 @@ class Case:
 
     def spec(self, command: tuple[str, ...]) -> ServerSpec:
         """The product running this job."""
-        job = JOB.replace("SOURCE", self.source).replace("SINK", self.sink)
+        job = job_text(f"{PATIENT}\n    {self.source}", self.sink)
         return ServerSpec("product", self.title, command, queue=65536, job=job)
 
 
