@@ -14,7 +14,7 @@ from edgesocket.components.sink import CommitRole, Sink
 from edgesocket.sinks.jdbc import JdbcSink
 from edgesocket.testing.sink_contract import AWKWARD_PAYLOADS, AnySink, BreakableSink, DecidingSinkRules
 from edgesocket.testing.sink_story import SinkHarness, Story
-from tests.support.databases import Database, mariadb, postgresql  # noqa: F401  fixtures
+from tests.support.databases import Database
 
 TABLE = "edge_rows"
 
@@ -133,7 +133,7 @@ class TestSqliteExactlyOnce(DecidingSinkRules, BreakableSink):
 )
 class TestPostgresql(WithoutNul, BreakableSink):
     @pytest.fixture
-    def harness(self, postgresql: Database, request: pytest.FixtureRequest) -> Iterator[PostgresqlHarness]:  # noqa: F811
+    def harness(self, postgresql: Database, request: pytest.FixtureRequest) -> Iterator[PostgresqlHarness]:
         with contextlib.closing(PostgresqlHarness(postgresql, **request.param)) as harness:
             yield harness
 
@@ -143,20 +143,20 @@ class TestPostgresqlExactlyOnce(WithoutNul, DecidingSinkRules, BreakableSink):
     role = CommitRole.DECIDING
 
     @pytest.fixture
-    def harness(self, postgresql: Database, request: pytest.FixtureRequest) -> Iterator[PostgresqlHarness]:  # noqa: F811
+    def harness(self, postgresql: Database, request: pytest.FixtureRequest) -> Iterator[PostgresqlHarness]:
         with contextlib.closing(PostgresqlHarness(postgresql, is_exactly_once=True, **request.param)) as harness:
             yield harness
 
 
 class TestMariadb(AnySink, BreakableSink):
     @pytest.fixture
-    def harness(self, mariadb: Database) -> Iterator[MariadbHarness]:  # noqa: F811
+    def harness(self, mariadb: Database) -> Iterator[MariadbHarness]:
         with contextlib.closing(MariadbHarness(mariadb)) as harness:
             yield harness
 
 
 class TestMariadbExactlyOnce(DecidingSinkRules, BreakableSink):
     @pytest.fixture
-    def harness(self, mariadb: Database) -> Iterator[MariadbHarness]:  # noqa: F811
+    def harness(self, mariadb: Database) -> Iterator[MariadbHarness]:
         with contextlib.closing(MariadbHarness(mariadb, is_exactly_once=True)) as harness:
             yield harness

@@ -17,7 +17,7 @@ from edgesocket.sinks.kafka_client import Clients
 from edgesocket.testing.sink_contract import AnySink, BreakableSink, DecidingSinkRules
 from edgesocket.testing.sink_story import SinkHarness, Story
 from tests.support.jobs import wait_until
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -79,7 +79,7 @@ class KafkaHarness:
 
 
 @pytest.fixture
-def harness(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[KafkaHarness]:  # noqa: F811
+def harness(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[KafkaHarness]:
     with contextlib.closing(KafkaHarness(kafka, *request.param)) as harness:
         yield harness
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from edgesocket.errors import ExitCode
 from tests.support.jobs import ROOT, Job, Wire, edgesocket, free_port, wait_for_ack
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 
 PAGE = ROOT.parent / "shared/reference/EdgeSocket.md"
 KEY = bytes(range(32))
@@ -121,7 +121,7 @@ def test_text_goes_to_the_console_that_is_filled_in(tmp_path: Path, snippet: str
 
 
 @pytest.mark.parametrize("snippet", _with("Kafka"))
-def test_text_goes_to_kafka(tmp_path: Path, kafka: KafkaBroker, snippet: str) -> None:  # noqa: F811
+def test_text_goes_to_kafka(tmp_path: Path, kafka: KafkaBroker, snippet: str) -> None:
     topic = re.findall(r'topic = "([^"]*)"', snippet)[0]
     admin = kafka.admin()
     with contextlib.suppress(KafkaException):  # it is there

@@ -19,7 +19,7 @@ from edgesocket.components.sink import RejectedRow
 from edgesocket.errors import BadRecordError, ComponentError
 from edgesocket.rows import Rows
 from tests.integration.jdbc_kit import EMPTY_ROW, EVERY_TYPE, FULL_ROW, checkpoint, opened, pairs, written
-from tests.support.databases import Database, mariadb, postgresql  # noqa: F401  fixtures
+from tests.support.databases import Database
 
 TABLE = "rows_1"
 
@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def pg(postgresql: Database) -> Iterator[Database]:  # noqa: F811
+def pg(postgresql: Database) -> Iterator[Database]:
     postgresql.ask(f"drop table if exists {TABLE}")
     postgresql.ask("drop table if exists edgesocket_checkpoints")
     yield postgresql
@@ -318,7 +318,7 @@ def test_a_schema_of_the_url_or_of_the_table_is_where_rows_go(pg: Database) -> N
         pg.ask(f"drop table other.{TABLE}, other.edgesocket_checkpoints")
 
 
-def test_numbers_without_a_counterpart_are_refused_rows_in_mariadb(mariadb: Database) -> None:  # noqa: F811
+def test_numbers_without_a_counterpart_are_refused_rows_in_mariadb(mariadb: Database) -> None:
     mariadb.ask(f"drop table if exists {TABLE}")
     schema = pa.schema([("d", pa.float64())])
     rejected: list[RejectedRow] = []

@@ -16,7 +16,7 @@ import sqlalchemy
 from edgesocket.errors import ComponentError, FencedError
 from tests.integration.jdbc_kit import PAIRS, checkpoint, opened, pairs, written
 from tests.support.cutting_proxy import CuttingProxy
-from tests.support.databases import Database, mariadb, postgresql  # noqa: F401  fixtures
+from tests.support.databases import Database
 
 TABLE = "rows_2"
 
@@ -238,7 +238,7 @@ def test_jobs_and_sinks_have_rows_of_their_own_also_when_they_differ_in_letter_c
     assert len(ids(database)) == 4
 
 
-def test_a_deadlock_that_undoes_the_transaction_asks_for_a_restore(mariadb: Database) -> None:  # noqa: F811
+def test_a_deadlock_that_undoes_the_transaction_asks_for_a_restore(mariadb: Database) -> None:
     """InnoDB rolls back all of the smaller transaction, which is the sink's."""
     mariadb.ask(f"drop table if exists {TABLE}")
     mariadb.ask("drop table if exists edgesocket_checkpoints")
@@ -280,7 +280,7 @@ def test_two_sinks_that_make_the_table_of_checkpoints_at_once_both_get_it(
 
 
 @pytest.mark.parametrize("by_query", [False, True])
-def test_a_table_without_transactions_is_refused(mariadb: Database, by_query: bool) -> None:  # noqa: F811
+def test_a_table_without_transactions_is_refused(mariadb: Database, by_query: bool) -> None:
     mariadb.ask(f"drop table if exists {TABLE}")
     mariadb.ask(f"create table {TABLE} (id bigint, s text) engine = MyISAM")
     how = {"query": f"INSERT INTO `{TABLE}` VALUES (?, ?)"} if by_query else {"generate_sink_sql": True, "table": TABLE}
@@ -296,7 +296,7 @@ def test_a_table_without_transactions_is_refused(mariadb: Database, by_query: bo
     assert ids(mariadb) == [1]
 
 
-def test_a_server_that_ends_idle_transactions_asks_for_a_restore(postgresql: Database) -> None:  # noqa: F811
+def test_a_server_that_ends_idle_transactions_asks_for_a_restore(postgresql: Database) -> None:
     postgresql.ask(f"drop table if exists {TABLE}, edgesocket_checkpoints")
     options = {
         **postgresql.options,

@@ -17,7 +17,7 @@ from edgesocket.errors import BadRecordError, ComponentError, FencedError
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows, text_schema
 from edgesocket.sinks.kafka import KafkaSink
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -44,7 +44,7 @@ class Sinks:
 
 
 @pytest.fixture
-def sinks(kafka: KafkaBroker) -> Iterator[Sinks]:  # noqa: F811
+def sinks(kafka: KafkaBroker) -> Iterator[Sinks]:
     made = Sinks(kafka)
     yield made
     for sink in made.opened:

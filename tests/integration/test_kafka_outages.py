@@ -23,7 +23,7 @@ from edgesocket.sinks import kafka_transactions
 from edgesocket.sinks.kafka import KafkaSink
 from edgesocket.sinks.kafka_client import Clients, OnDelivery
 from tests.support.jobs import EagerCollector, Job, free_port, write_job
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -139,7 +139,7 @@ class Run:
 
 
 @pytest.fixture
-def run(kafka: KafkaBroker) -> Iterator[Run]:  # noqa: F811
+def run(kafka: KafkaBroker) -> Iterator[Run]:
     with contextlib.closing(Run(kafka, kafka.topic())) as made:
         yield made
 
@@ -230,7 +230,7 @@ def test_a_commit_whose_answer_is_lost_is_read_back_and_not_written_again(run: R
 
 def test_a_job_goes_on_by_itself_through_the_deaths_and_sleeps_of_its_broker(
     tmp_path: Path,
-    kafka: KafkaBroker,  # noqa: F811
+    kafka: KafkaBroker,
 ) -> None:
     port, topic = free_port(), kafka.topic()
     options = f'topic = "{topic}", bootstrap.servers = "{kafka.servers}", format = text, semantics = EXACTLY_ONCE'

@@ -11,7 +11,7 @@ import pytest
 
 from edgesocket.errors import ExitCode
 from tests.support.jobs import Job, Wire, free_port, wait_for_ack, write_job
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 )
 def test_an_owner_that_slept_between_prepare_and_step_7_changes_nothing_when_it_wakes(
     tmp_path: Path,
-    kafka: KafkaBroker,  # noqa: F811
+    kafka: KafkaBroker,
     point: str,
     nth: int,
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.jobs import free_port, write_job
-from tests.support.kafka import KafkaBroker, kafka  # noqa: F401
+from tests.support.kafka import KafkaBroker
 from tests.support.kill_runs import POINTS, run_kills
 
 KILLS = 200
@@ -36,7 +36,7 @@ def _job(directory: Path, port: int, broker: KafkaBroker, topic: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_200_kills_show_every_row_exactly_once(tmp_path: Path, kafka: KafkaBroker) -> None:  # noqa: F811
+def test_200_kills_show_every_row_exactly_once(tmp_path: Path, kafka: KafkaBroker) -> None:
     port, topic = free_port(), kafka.topic()
     conf = _job(tmp_path, port, kafka, topic)
     report = run_kills(conf, port, Reader(kafka, topic), kills=KILLS, points=[*DECIDING, *POINTS])

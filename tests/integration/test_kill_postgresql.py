@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgesocket.errors import ExitCode
-from tests.support.databases import Database, postgresql  # noqa: F401  fixture
+from tests.support.databases import Database
 from tests.support.jobs import Job, Wire, free_port, wait_for_ack, write_job
 from tests.support.kill_runs import ARRIVALS, FILES, run_kills
 
@@ -27,7 +27,7 @@ TABLE = "edge_killed"
 
 
 @pytest.fixture
-def database(postgresql: Database) -> Database:  # noqa: F811
+def database(postgresql: Database) -> Database:
     postgresql.ask(f"drop table if exists {TABLE}")
     postgresql.ask("drop table if exists edgesocket_checkpoints")
     # No key: a row that comes twice is there twice.

@@ -1,11 +1,8 @@
 """Private database servers for tests: a PostgreSQL and a MariaDB on loopback ports, with data in temporary directories.
 
-Use them as fixtures by importing them into a `conftest.py` or a test module::
-
-    from tests.support.databases import mariadb, postgresql  # noqa: F401
-
-Both are started once a session, without fsync, and stopped by process id. Where the program is missing, tests that
-ask for it are skipped and say what to install: `apt-get install postgresql mariadb-server`.
+`tests/conftest.py` makes them the fixtures `postgresql` and `mariadb`. Both are started once a session, without fsync, and
+stopped by process id. Where the program is missing, tests that ask for it are skipped and say what to install:
+`apt-get install postgresql mariadb-server`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """A private Kafka broker for tests: one KRaft node on loopback ports, with data in a temporary directory.
 
-Use it as a fixture by importing it into a `conftest.py` or a test module::
-
-    from tests.support.kafka import kafka  # noqa: F401
-
-It is started once a session and stopped by process id. Its jars come through Maven, once, into a cache directory.
-Tests that ask for it are skipped, with the reason, where that does not work; they need
-`apt-get install openjdk-17-jre-headless maven`.
+`tests/conftest.py` makes it the fixture `kafka`. It is started once a session and stopped by process id. Its jars come
+through Maven, once, into a cache directory. Tests that ask for it are skipped, with the reason, where that does not
+work; they need `apt-get install openjdk-17-jre-headless maven`.
 """
 
 from __future__ import annotations
