@@ -121,7 +121,7 @@ $(BIN)/python:
 	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version), once ..."
 	@"$(PYTHON)" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
 
-$(VENV)/.run: pyproject.toml hatch_build.py src/edgesocket/protocol/kernels.c | $(BIN)/python
+$(VENV)/.run: pyproject.toml hatch_build.py src/edgesocket/protocol/kernels.c src/edgesocket/schema/flat_rows.c | $(BIN)/python
 	@$(INSTALL) --editable '.[engine]'
 	@touch "$@"
 

@@ -1,7 +1,7 @@
 """Private database servers for tests: a PostgreSQL and a MariaDB on loopback ports, with data in temporary directories.
 
-`tests/conftest.py` makes them the fixtures `postgresql` and `mariadb`. Both are started once a session, without fsync, and
-stopped by process id. Where the program is missing, tests that ask for it are skipped and say what to install:
+`tests/conftest.py` makes them the fixtures `postgresql` and `mariadb`. Both are started once a session, without fsync,
+and stopped by process id. Where the program is missing, tests that ask for it are skipped and say what to install:
 `apt-get install postgresql mariadb-server`.
 """
 

@@ -183,6 +183,7 @@ def test_arrow_columns_are_made_once_and_only_when_asked_for(monkeypatch: pytest
         return make(rows, schema)
 
     monkeypatch.setattr(fast, "record_batch", spy)
+    monkeypatch.setattr(fast, "COMPILED", None)
     rows = BlockDecoder(SEED).decode(lines([good(n) for n in range(100)])).rows
     assert rows is not None
     assert (rows.count, rows.id_at(99), made) == (100, 100, [])
