@@ -10,6 +10,8 @@ endif
 VENV ?= .venv
 ARGS ?=
 SEEDS ?= 1000
+SECONDS ?= 60
+TARGET ?= lines
 FIRST ?= 1
 OTHER_VERSIONS ?= 3.12 3.13
 # The slow tests (200 kills, floods) prove the same on every version: once is enough.
@@ -19,7 +21,7 @@ BIN = $(VENV)/bin
 INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports format bench simulate clean
+.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports security format bench docs docs-serve screenshots simulate clean
 
 help:
 	@printf '%s\n' \
@@ -32,10 +34,14 @@ help:
 	'  For changing it:' \
 	'' \
 	'    make lint       style, types and the import rules' \
+	'    make security   look for known holes: in the sources, and in the libraries that are installed' \
 	'    make format     put the style right' \
 	'    make test-all   all tests, and the quick ones on every other supported Python on this machine' \
 	'    make bench      how fast it is here (make bench ARGS=--quick for a first look)' \
+	'    make docs       the documentation as a site (make docs-serve shows it while you write)' \
+	'    make screenshots  the pictures of docs/dashboard.md, taken anew of real jobs (needs Chromium)' \
 	'    make simulate   run the simulator on other seeds (make simulate SEEDS=1000 FIRST=1)' \
+	'    make fuzz       any bytes into one reader of foreign bytes (make fuzz TARGET=packet SECONDS=600)' \
 	'    make clean      remove what these commands made, except output, results and state' \
 	'' \
 	'  The first command sets everything up in $(VENV), which takes a minute. All you need is Python 3.11 or newer.' \
@@ -79,6 +85,9 @@ lint-types: $(VENV)/.lint
 lint-imports: $(VENV)/.lint
 	"$(BIN)/lint-imports"
 
+security: $(VENV)/.lint
+	@"$(BIN)/python" .ci/security.py
+
 format: $(VENV)/.lint
 	"$(BIN)/ruff" check --fix
 	"$(BIN)/ruff" format
@@ -86,8 +95,22 @@ format: $(VENV)/.lint
 bench: $(VENV)/.run
 	@"$(BIN)/python" -m bench $(ARGS)
 
+docs: $(VENV)/.docs
+	@"$(BIN)/mkdocs" build --strict --quiet
+	@echo "the documentation is in site/index.html"
+
+docs-serve: $(VENV)/.docs
+	@"$(BIN)/mkdocs" serve
+
+screenshots: $(VENV)/.test
+	@$(INSTALL) --group screenshots
+	@"$(BIN)/python" -m tests.browser.screenshots
+
 simulate: $(VENV)/.run
 	@"$(BIN)/python" -m edgesocket.testing.simulator --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+
+fuzz: $(VENV)/.fuzz
+	@"$(BIN)/python" -m tests.fuzz $(TARGET) --seconds $(SECONDS) $(ARGS)
 
 clean:
 	rm -rf "$(VENV)" "$(VENV)"-3.* .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist
@@ -130,6 +153,15 @@ $(VENV)/.test: pyproject.toml $(VENV)/.run
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(INSTALL) --editable '.[all]'
 	@$(INSTALL) --group test
+	@touch "$@"
+
+$(VENV)/.fuzz: pyproject.toml $(VENV)/.test
+	@$(INSTALL) --group fuzz
+	@touch "$@"
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.run
+	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --group docs
 	@touch "$@"
 
 $(VENV)/.lint: pyproject.toml $(VENV)/.test
