@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -22,6 +23,7 @@ from edgesocket.components.sink import Sink
 from edgesocket.sources import edge_socket
 from edgesocket.testing.sinks import GateSink, ListSink, ListStorage
 from tests.support.rig import Rig
+from tests.support.tls import TlsSocket
 
 PATIENCE_S = 10.0
 
@@ -95,16 +97,25 @@ class ListeningRig(Rig):
 class Peer:
     """One TCP connection to a source."""
 
-    def __init__(self, port: int, address: str = "127.0.0.1") -> None:
-        self.sock = socket.create_connection((address, port), timeout=PATIENCE_S)
+    def __init__(self, port: int, address: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+        """Connect; with `tls` shake hands when something is first sent or received."""
+        self.sock: Any = socket.create_connection((address, port), timeout=PATIENCE_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._tls = tls
         self._read = b""
 
+    def _shake_hands(self) -> None:
+        if self._tls is not None:
+            context, self._tls = self._tls, None
+            self.sock = TlsSocket(self.sock, context)
+
     def send(self, data: bytes) -> None:
+        self._shake_hands()
         self.sock.sendall(data)
 
     def line(self) -> str:
         """The next reply; "" at the end of the connection."""
+        self._shake_hands()
         while b"\n" not in self._read:
             data = self.sock.recv(65536)
             if not data:
@@ -126,6 +137,7 @@ class Peer:
         """Everything up to the end of the connection."""
         pieces, self._read = [self._read], b""
         try:
+            self._shake_hands()
             while data := self.sock.recv(65536):
                 pieces.append(data)
         except ConnectionResetError:
@@ -169,10 +181,11 @@ class Hold:
 
 
 class ListenerPlayer:
-    """Plays on one rig that has been started."""
+    """Plays on one rig that has been started; with `tls`, which its source then has to speak, over that."""
 
-    def __init__(self, rig: ListeningRig) -> None:
+    def __init__(self, rig: ListeningRig, tls: ssl.SSLContext | None = None) -> None:
         self._rig = rig
+        self._tls = tls
         self._peers: dict[int, Peer] = {}
         self._hold: Hold | None = None
         self._procedure: Any = None
@@ -199,7 +212,7 @@ class ListenerPlayer:
 
     def _peer(self, who: int) -> Peer:
         if who not in self._peers:
-            self._peers[who] = Peer(self._rig.port)
+            self._peers[who] = Peer(self._rig.port, tls=self._tls)
         return self._peers[who]
 
     def _act(self, words: str) -> None:

@@ -19,7 +19,13 @@ from edgesocket.rows import Rows
 from edgesocket.sinks.console import ConsoleSink
 from edgesocket.sinks.local_file import LocalFileSink
 from edgesocket.sinks.null import NullSink
-from edgesocket.testing.sink_contract import AnySink, BreakableSink, DecidingSinkRules, RecommittableSink
+from edgesocket.testing.sink_contract import (
+    AnySink,
+    BreakableSink,
+    DecidingSinkRules,
+    RecommittableSink,
+    StagingRules,
+)
 from edgesocket.testing.sinks import DecidingListSink, GateSink, ListSink, ListStorage
 
 
@@ -71,7 +77,7 @@ class LocalFileHarness:
 
 
 @pytest.mark.parametrize("harness", [(f, n) for f in FORMATS for n in (1_000_000, 3)], indirect=True)
-class TestLocalFile(RecommittableSink, BreakableSink):
+class TestLocalFile(RecommittableSink, StagingRules, BreakableSink):
     @pytest.fixture
     def harness(self, tmp_path: Path, request: pytest.FixtureRequest) -> LocalFileHarness:
         return LocalFileHarness(tmp_path, *request.param)

@@ -6,20 +6,23 @@ import gc
 import hmac
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from edgesocket.net.events import NetEvent
-from edgesocket.net.options import ListenOptions
+from edgesocket.net.options import ListenOptions, TlsOptions
 from edgesocket.net.server import IngressServer
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.replies import PENDING, RECEIVED
 from edgesocket.records import RecordBlock
+from tests.support.tls import TlsSocket
 
 TOKEN = b"my-edge-token"
 AUTH = b"__AUTH__:" + TOKEN + b"\n"
@@ -95,6 +98,8 @@ class Running:
 
     def __init__(self, directory: Path, source: CountingSource | None = None, **options: Any) -> None:
         self.source = source or CountingSource()
+        if Collector.over_tls is not None and "tls" not in options:
+            options["tls"] = Collector.over_tls.server
         self.events: list[NetEvent] = []
         options = {"port": 0, "job": "test", "accept_timeout_ms": 100, **options}
         self.server = IngressServer(
@@ -135,11 +140,27 @@ def running(directory: Path, source: CountingSource | None = None, **options: An
         assert it.server.join(PATIENCE_S), "the receiver did not end"
 
 
+@dataclass(frozen=True)
+class OverTls:
+    """What a server and its collectors need to do all of a test over TLS."""
+
+    server: TlsOptions
+    client: ssl.SSLContext
+
+
 class Collector:
-    """One TCP connection. `line` and `rest` read; nothing is answered by itself."""
+    """One TCP connection. `line` and `rest` read; nothing is answered by itself.
+
+    Attributes:
+        over_tls: set for a whole test, so that whatever it does is done over TLS. The handshake is done when a
+            collector first sends or receives: one that stays silent is silent all the time.
+    """
+
+    over_tls: ClassVar[OverTls | None] = None
 
     def __init__(self, port: int, source_address: str = "127.0.0.1", receive_buffer: int = 0) -> None:
-        self.sock = socket.socket()
+        self._tls: ssl.SSLContext | None = None if self.over_tls is None else self.over_tls.client
+        self.sock: Any = socket.socket()
         self.sock.settimeout(PATIENCE_S)
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -158,11 +179,19 @@ class Collector:
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
+    def shake_hands(self) -> None:
+        """Put TLS around it, where the test is over TLS and there is none yet."""
+        if self._tls is not None:
+            context, self._tls = self._tls, None
+            self.sock = TlsSocket(self.sock, context)
+
     def send(self, data: bytes) -> None:
+        self.shake_hands()
         self.sock.sendall(data)
 
     def line(self) -> str:
         """The next reply without its line end; "" at the end of the stream."""
+        self.shake_hands()
         while b"\n" not in self._read:
             data = self.sock.recv(65536)
             if not data:
@@ -176,9 +205,10 @@ class Collector:
         """Everything up to the end of the stream; a reset counts as an end."""
         pieces, self._read = [self._read], b""
         try:
+            self.shake_hands()
             while data := self.sock.recv(1 << 20):
                 pieces.append(data)
-        except ConnectionResetError:
+        except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
             pass
         return b"".join(pieces)
 

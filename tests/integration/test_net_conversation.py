@@ -160,6 +160,7 @@ def test_a_collector_that_reads_slowly_is_not_cut(tmp_path: Path) -> None:
         running(tmp_path, source, reply_stall_timeout_ms=1000) as it,
         Collector(it.port, receive_buffer=16 * 1024) as collector,
     ):
+        collector.shake_hands()
         writer = threading.Thread(target=collector.send, args=(AUTH + b"__BATCH__:1:x\n__COMMIT__:1\n" * lines,))
         writer.start()
         got, started = b"", time.monotonic()

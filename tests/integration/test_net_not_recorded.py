@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from net_harness import CountingSource, running
 
 from edgesocket.errors import FencedError, StoreError
 from edgesocket.net.events import CollectorDisconnected, DisconnectReason, ServerFailed
-from tests.integration.net_harness import CountingSource, running
 
 
 def _fail_once(source: CountingSource, error: Exception) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 from edgesocket.errors import ExitCode
 from tests.support.jobs import ROOT, Job, Wire, free_port, wait_for_ack, wait_until, write_job
+from tests.support.tls import Authority
 
 TOKEN_TEXT = "Zq7-gl\u00fchw\u00fcrmchen-Mx4t_Vorhang!"
 TOKEN = TOKEN_TEXT.encode()
@@ -59,7 +60,7 @@ class Evidence:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._printed: list[tuple[str, bytes]] = []
+        self.printed: list[tuple[str, bytes]] = []
 
     def command(self, *arguments: str | Path, lines: bytes | None = None, **environment: str) -> int:
         """Run a command, keep what it prints; returns its exit code."""
@@ -72,23 +73,23 @@ class Evidence:
             timeout=60,
             check=False,
         )
-        self._printed.append((f"{arguments[:1]} {len(self._printed)}", result.stdout + result.stderr))
+        self.printed.append((f"{arguments[:1]} {len(self.printed)}", result.stdout + result.stderr))
         return result.returncode
 
     def note(self, what: str, data: bytes) -> None:
         """Keep something else."""
-        self._printed.append((what, data))
+        self.printed.append((what, data))
 
     def check(self, *job_files: Path) -> None:
         """Nothing is in it but in the job files themselves, and in files that are there to hold a secret."""
         searched = 0
-        for what, data in self._printed:
+        for what, data in self.printed:
             assert not _leaks(data), f"{what}: {_leaks(data)} in\n{data.decode(errors='replace')}"
         for path in self.directory.rglob("*"):
             if path.is_file() and path not in job_files and path.suffix not in (".token", ".key"):
                 searched += 1
                 assert not _leaks(path.read_bytes()), f"{path}: {_leaks(path.read_bytes())}"
-        assert searched or self._printed
+        assert searched or self.printed
 
 
 @pytest.fixture
@@ -195,7 +196,9 @@ BAD_SOURCES = {
     "twice": f'token = "{TOKEN_TEXT}"\n auth_token = "{TOKEN_TEXT}x"\n port = 1',
     "line end": f'token = "{TOKEN_TEXT}\\n"\n port = 1',
     "too long": f'token = "{TOKEN_TEXT * 300}"\n port = 1',
-    "not text": f'token = ["{TOKEN_TEXT}"]\n port = 1',
+    "not text": f'token = [["{TOKEN_TEXT}"]]\n port = 1',
+    "one of several": f'token = ["x", "{TOKEN_TEXT}\\n"]\n port = 1',
+    "no id of a key": f'token = "x"\n port = 1\n secret_key = ["{KEY_TEXT}", "{KEY_TEXT}:x"]',
     "a block": f'token {{ "{TOKEN_TEXT}" = 1 }}\n port = 1',
     "key too short": f'token = "x"\n port = 1\n secret_key = "{KEY_TEXT[:-8]}"',
     "key not base64": f'token = "x"\n port = 1\n secret_key = "{KEY_TEXT[:-1]}*"',
@@ -233,6 +236,49 @@ def test_secrets_from_variables_and_the_environment(tmp_path: Path, evidence: Ev
         wait_until(lambda: (tmp_path / ".edgesocket" / "variables" / "status.json").exists(), PATIENCE_S)
         evidence.command("status", conf, *variables, EDGE_TOKEN=TOKEN_TEXT)
         assert job.stop() == ExitCode.OK
+    evidence.check(conf)
+
+
+def test_secrets_from_files_that_change_while_the_job_runs(tmp_path: Path, evidence: Evidence) -> None:
+    """Good ones, broken ones, a TLS key in the wrong place: what is said of them names files and lines."""
+    authority = Authority(tmp_path / "pki")
+    certificate, key = authority.issue("server", "localhost")
+    port = free_port()
+    tokens, keys = tmp_path / "all.token", tmp_path / "all.key"
+    tokens.write_text(f"first\n{TOKEN_TEXT}\n")
+    keys.write_text(f"2026-11:{KEY_TEXT}\n")
+    source = (
+        f'token_file = "{tokens}"\n packet_mode = PACKET\n secret_key_file = "{keys}"\n'
+        f'tls {{ cert_file = "{certificate}"\n key_file = "{key}" }}'
+    )
+    conf = write_job(tmp_path, port, source=source)
+    (tmp_path / "right.token").write_bytes(TOKEN + b"\n")
+    (tmp_path / "right.key").write_text(KEY_TEXT)
+    mine = ("--token-file", tmp_path / "right.token", "--packet", "--key-file", tmp_path / "right.key")
+    with Job(conf) as job:
+        assert job.wait_until_listening(), job.log_text()
+
+        def send(*options: str | Path, quick: str = "10") -> int:
+            address = f"localhost:{port}"
+            return evidence.command("send", address, *mine, "--connect-timeout", quick, *options, lines=b"a\n")
+
+        trust = ("--tls-ca", authority.file)
+        assert send(*trust, "--key-id", "2026-11") == ExitCode.OK
+        assert send() == ExitCode.AUTH  # no TLS: the token went over the line in the clear
+        assert send("--tls", quick="1") == ExitCode.AUTH
+        for broken in (f"{TOKEN_TEXT}\n{TOKEN_TEXT * 300}\n", "\n", f"{TOKEN_TEXT}\r{TOKEN_TEXT}\n"):
+            tokens.write_text(broken)
+            assert send(*trust) == ExitCode.OK
+        keys.write_text(f"2026-11:{KEY_TEXT[:-5]}\n{KEY_TEXT}:{KEY_TEXT}\n")
+        wait_until(lambda: "secrets refused: what=keys" in job.log_text(), PATIENCE_S)
+        key.write_bytes(certificate.read_bytes())
+        assert send(*trust) == ExitCode.OK
+        evidence.command("status", conf, "--format", "json")
+        assert job.stop() == ExitCode.OK
+    for bad in (tokens, keys, key):
+        assert evidence.command("run", conf) == ExitCode.CONFIG, bad
+        bad.write_text("")
+    assert b"PRIVATE KEY" not in b"".join(data for _, data in evidence.printed)
     evidence.check(conf)
 
 

@@ -17,10 +17,10 @@ import time
 from functools import partial
 from typing import Any
 
-from edgesocket.cli import run as run_verb
 from edgesocket.cli.main import main
 from edgesocket.engine.incarnation import Incarnation
 from edgesocket.sources import edge_socket
+from edgesocket.store import directory
 from edgesocket.store.arrivals import ArrivalWriter
 from edgesocket.store.local import LocalStore
 
@@ -53,7 +53,7 @@ class KillAt:
 
 def install(fault: KillAt) -> None:
     """Put the fault into everything that has points."""
-    run_verb._open_store = lambda directory: LocalStore(directory, fault=fault)
+    directory.LocalStore = partial(LocalStore, fault=fault)  # type: ignore[misc]
     edge_socket.ArrivalWriter = partial(ArrivalWriter, fault=fault)  # type: ignore[misc]
     perform = Incarnation._perform
 

@@ -22,6 +22,7 @@ from edgesocket.protocol.commands import Batch, Commit
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.local import LocalStore
+from edgesocket.store.scratch import ScratchDirectory
 from edgesocket.testing.sinks import ListSink, ListStorage
 
 
@@ -54,6 +55,7 @@ class Rig:
         fault: fault points of the store and the arrival log.
         boot: the running kernel, as far as the job knows.
         plan: further fields of the job's plan.
+        apart: the directory of the arrival log, where it does not lie with the state.
     """
 
     directory: Path
@@ -65,6 +67,7 @@ class Rig:
     sink_id: str = "sink"
     drop_sink_state: frozenset[str] = frozenset()
     plan: dict[str, Any] | None = None
+    apart: ScratchDirectory | None = None
 
     def __post_init__(self) -> None:
         self.reports: list[str] = []
@@ -75,7 +78,8 @@ class Rig:
         options = {"port": 1, "token": "t", "queue_full_wait_ms": 0, **(self.options or {})}
         plan = JobPlan(
             name="job",
-            state_dir=self.directory,
+            state_dir=self.apart.directory if self.apart else self.directory,
+            apart=self.apart,
             source_id="EdgeSocket",
             make_source=lambda: EdgeSocketSource("job", EdgeSocketOptions.of(**options)),
             sinks=(SinkPlan(self.sink_id, lambda: self.make_sink(self.storage)),),
@@ -151,7 +155,7 @@ class Rig:
         assert incarnation is not None
         self.pump()
         self.checkpoint()
-        incarnation._append_ended(reason="")
+        incarnation._append_ended(reason="", covered=True)
         self.incarnation = None
 
     def crash(self, *, boot: str = "") -> None:

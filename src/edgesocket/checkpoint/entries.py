@@ -64,6 +64,8 @@ class Started:
         k: highest id known for certain after an unclean end, or None where nothing was left open.
         arrival_sync_ms: how often this incarnation syncs its arrival log; 0 is before every reply.
         host, boot: where its unsynced arrival log can be trusted.
+        scratch: the mark that it left in the directory of its arrival log, where that lies apart from the state;
+            empty: the arrival log is part of the state.
     """
 
     epoch: int
@@ -72,6 +74,7 @@ class Started:
     arrival_sync_ms: int
     host: str
     boot: str
+    scratch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Ended:
         clean: its arrival log is complete and synced.
         reason: why it ended, empty for a plain stop.
         batch_id: the batch that could not be turned into a row, 0 for none.
+        covered: its last checkpoint covers everything that it answered, so nobody needs its arrival log.
     """
 
     epoch: int
@@ -120,6 +124,7 @@ class Ended:
     clean: bool
     reason: str = ""
     batch_id: int = 0
+    covered: bool = False
 
 
 Entry = Claim | Started | Commit | Settle | Accept | Ended
@@ -200,8 +205,16 @@ def _place(name: str, crc: str, document: Any) -> Placed:
         raise ValueError(f"unknown kind {kind!r}")
     make, readers = _KINDS[kind]
     return Placed(
-        index, make(**{key: read(document[key]) for key, read in readers.items()}), crc, _text(document["after"])
+        index,
+        make(**{key: read(_value(document, key)) for key, read in readers.items()}),
+        crc,
+        _text(document["after"]),
     )
+
+
+def _value(document: dict[str, Any], key: str) -> Any:
+    """A field of an entry; those that came later have a value for the entries before them."""
+    return document.get(key, _LATER_FIELDS[key]) if key in _LATER_FIELDS else document[key]
 
 
 def _count(value: Any) -> int:
@@ -243,6 +256,7 @@ def _id_ranges(value: Any) -> tuple[IdRange, ...]:
     return ranges
 
 
+_LATER_FIELDS = {"scratch": "", "covered": False}
 _EVERY = {"epoch": _count, "time_ms": _count}
 _KINDS: dict[str, tuple[Callable[..., Entry], dict[str, Callable[[Any], Any]]]] = {
     "claim": (
@@ -253,12 +267,12 @@ _KINDS: dict[str, tuple[Callable[..., Entry], dict[str, Callable[[Any], Any]]]] 
     ),
     "started": (
         Started,
-        _EVERY | {"k": _count_or_none, "arrival_sync_ms": _count, "host": _text, "boot": _text},
+        _EVERY | {"k": _count_or_none, "arrival_sync_ms": _count, "host": _text, "boot": _text, "scratch": _text},
     ),
     "commit": (Commit, _EVERY | {"n": _count, "record": _json_object}),
     "settle": (Settle, _EVERY | {"ids": _id_ranges, "reason": _text, "by": _text}),
     "accept": (Accept, _EVERY | {"n": _count, "by": _text}),
-    "ended": (Ended, _EVERY | {"clean": _flag, "reason": _text, "batch_id": _count}),
+    "ended": (Ended, _EVERY | {"clean": _flag, "reason": _text, "batch_id": _count, "covered": _flag}),
 }
 _KINDS_OF: dict[type[Entry], str] = {
     Claim: "claim",

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from edgesocket.checkpoint.blob import blob_name, encode_blob, parse_blob_name
-from edgesocket.checkpoint.commit_log import Log, append, prune
+from edgesocket.checkpoint.commit_log import KEEP_AGE_MS, Log, append, prune
 from edgesocket.checkpoint.effects import (
     Abort,
     AskDeciding,
@@ -59,6 +59,7 @@ class CheckpointPlan:
         has_deciding_sink: whether step 4 exists.
         kept: how many checkpoints stay restorable, at least 1.
         force: write a checkpoint even if nothing changed since the last record (a final one, a savepoint).
+        log_age_ms: entries of the commit log stay at least this long.
     """
 
     number: int
@@ -66,6 +67,7 @@ class CheckpointPlan:
     has_deciding_sink: bool
     kept: int
     force: bool = False
+    log_age_ms: int = KEEP_AGE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,8 @@ def _prune(plan: CheckpointPlan, log: Log, now_ms: int) -> Procedure[None]:
         for name in stale_blobs(names, commits, plan.kept, plan.number):
             yield Remove(name)
         applied = commits[-1].record["log_index"]
-        yield from prune(log, log.keep_from(plan.kept), operator_through=applied, now_ms=now_ms)
+        keep_from, age_ms = log.keep_from(plan.kept), plan.log_age_ms
+        yield from prune(log, keep_from, operator_through=applied, now_ms=now_ms, keep_age_ms=age_ms)
     except FencedError:
         raise
     except StoreError:

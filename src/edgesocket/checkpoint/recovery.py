@@ -8,7 +8,7 @@ what they lack is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,21 +74,52 @@ def acceptable(log: Log, names: Iterable[str]) -> Procedure[dict[int, Commit]]:
     return commits
 
 
-def previous_end_is_known(log: Log, host: str, boot: str) -> bool:
-    """Whether the arrival log of the incarnation before is complete.
+IN_THE_STATE = frozenset({""})
+"""Marks of an arrival log that is part of the state."""
+
+
+def previous_end_is_known(log: Log, host: str, boot: str, marks: Collection[str] = IN_THE_STATE) -> bool:
+    """Whether what is known of the arrivals of the incarnation before is complete.
 
     It is when that incarnation ended cleanly, ran under the same boot of the same host (a killed process loses
     nothing it had written), or synced every burst. An incarnation that died before its restore was done left no
     `Started` and changes nothing.
+
+    Where the arrival log lies apart from the state, all that needs the log itself: the one here must be that of the
+    incarnation before. Without it two cases are left: its last checkpoint covers everything, or every burst since
+    the newest checkpoint was kept in the store.
+
+    Args:
+        log: the commit log.
+        host, boot: where this process runs.
+        marks: of the incarnations whose arrival log is here, whole.
     """
     last = log.last(Started)
     if last is None:
         return True
-    started = last[1]
-    ended = log.last(Ended)
-    if ended is not None and ended[1].epoch == started.epoch and ended[1].clean:
-        return True
-    return (started.host, started.boot) == (host, boot) or started.arrival_sync_ms == 0
+    started, ended = last[1], log.last(Ended)
+    clean = ended is not None and ended[1].epoch == started.epoch and ended[1].clean
+    if started.scratch not in marks:
+        covered = clean and ended is not None and ended[1].covered
+        return covered or (bool(started.scratch) and _all_kept_in_store(log))
+    return clean or (started.host, started.boot) == (host, boot) or started.arrival_sync_ms == 0
+
+
+def arrivals_here(log: Log, marks: Collection[str]) -> str | None:
+    """Which of these marks the arrival log of the incarnation before has; None where it is not here."""
+    last = log.last(Started)
+    return last[1].scratch if last is not None and last[1].scratch in marks else None
+
+
+def _all_kept_in_store(log: Log) -> bool:
+    """Whether each incarnation that noted arrivals since the newest checkpoint kept every burst in the store."""
+    commit = log.last(Commit)
+    since = 1 if commit is None else commit[1].epoch
+    found = [placed.entry for placed in (*log.loose, *log.entries) if isinstance(placed.entry, Started)]
+    started = {entry.epoch: entry for entry in found if entry.epoch >= since}
+    if commit is not None and since not in started:
+        return False
+    return all(entry.arrival_sync_ms == 0 and entry.scratch for entry in started.values())
 
 
 def unclean_floors(log: Log, after: int) -> dict[int, int | None]:

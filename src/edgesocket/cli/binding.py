@@ -27,7 +27,7 @@ def bound(file: JobFile) -> JobFile:
     if notes:
         return replace(file, notes=(*file.notes, *notes))
     try:
-        Pipeline(make_plan(spec, file.state_dir), row_schema(spec.sources[0].options)).close()
+        Pipeline(make_plan(spec, file.state), row_schema(spec.sources[0].options)).close()
     except ConfigError as error:
         raise ConfigError([_placed(problem, spec) for problem in error.problems]) from None
     return file

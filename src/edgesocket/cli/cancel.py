@@ -7,11 +7,16 @@ would be lost with them. To forget a job for good, delete its state directory af
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from functools import partial
 
+from edgesocket.cli import cluster_verbs
+from edgesocket.cli.cluster_options import cluster_text
 from edgesocket.cli.job_files import add_job_arguments, find_state
-from edgesocket.cli.stopping import add_stop_arguments, stop_job
+from edgesocket.cli.output import add_format_argument, show, wants_json
+from edgesocket.cli.stopping import add_stop_arguments, end_as_json, stop_job
+from edgesocket.cluster.orders import Wanted
 from edgesocket.errors import ExitCode
+from edgesocket.store.place import Place
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,16 +30,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_job_arguments(parser)
     add_stop_arguments(parser)
+    add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
-    return cancel(*find_state(args), args.wait)
+    if cluster_text(args):
+        return cluster_verbs.end(args, Wanted.CANCELLED, partial(cancel, args=args))
+    return cancel(*find_state(args), args.wait, args)
 
 
-def cancel(name: str, state_dir: Path, wait_s: float) -> int:
-    """Stop one job; one that does not run is fine. Returns the exit code."""
-    end = stop_job(name, state_dir, wait_s)
-    if end is not None:
-        print(f"job {name} has stopped; its state stays in {state_dir}, and the next start goes on from it")
+def cancel(name: str, place: Place, wait_s: float, args: argparse.Namespace | None = None) -> int:
+    """Stop one job; one that does not run is fine. `args`: how the end is shown. Returns the exit code."""
+    end = stop_job(name, place, wait_s)
+    args = args or argparse.Namespace()
+    if end is not None or wants_json(args):
+        text = f"job {name} has stopped; its state stays in {place.text}, and the next start goes on from it"
+        show(args, end_as_json(name, place, end), text)
     return ExitCode.OK

@@ -9,9 +9,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgesocket.cli.binding import bound
 from edgesocket.cli.job_files import JobFile, add_checking_arguments, add_job_arguments, expand_jobs, read_job
+from edgesocket.cli.output import Progress, add_format_argument, show, wants_json
 from edgesocket.config.labels import check_tag_filter
 from edgesocket.config.specs import SinkSpec
 from edgesocket.errors import ConfigError, ConfigProblem, EdgeSocketError, ExitCode
@@ -28,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_job_arguments(parser, several=True)
     add_checking_arguments(parser)
+    add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,24 +48,61 @@ def check_jobs(args: argparse.Namespace, paths: Sequence[Path], *, several: bool
     """
     several = several or len(paths) > 1
     good: list[JobFile] = []
+    shown: list[dict[str, Any]] = []
     code: int = ExitCode.OK
-    for path in paths:
-        try:
-            file = bound(read_job(args, path, several=several))
-            warning = check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
-        except EdgeSocketError as error:
-            print(f"{path}: {error}", file=sys.stderr)
-            code = max(code, error.exit_code)
-            continue
-        good.append(file)
-        print("\n".join(describe(file)))
-        if warning:
-            print(f"  warning: {warning}")
+    with Progress() as progress:
+        for number, path in enumerate(paths, 1):
+            progress(f"checking {number} of {len(paths)}: {path}")
+            try:
+                file = bound(read_job(args, path, several=several))
+                warning = check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels)
+            except EdgeSocketError as error:
+                code = max(code, error.exit_code)
+                shown.append({"file": str(path), "can_run": False, "problems": _problems_of(error)})
+                if not wants_json(args):
+                    progress.close()
+                    print(f"{path}: {error}", file=sys.stderr)
+                continue
+            good.append(file)
+            shown.append(_as_json(file, warning))
+            if not wants_json(args):
+                progress.close()
+                print("\n".join([*describe(file), *([f"  warning: {warning}"] if warning else [])]))
     problems = list(conflicts(good))
     if problems:
-        print(f"together: {ConfigError(problems)}", file=sys.stderr)
         code = ExitCode.CONFIG
+        if not wants_json(args):
+            print(f"together: {ConfigError(problems)}", file=sys.stderr)
+    if wants_json(args):
+        together = _problems_of(ConfigError(problems)) if problems else []
+        show(args, {"can_run": code == ExitCode.OK, "jobs": shown, "together": together}, "")
     return code
+
+
+def _as_json(file: JobFile, warning: str | None) -> dict[str, Any]:
+    spec = file.spec
+    return {
+        "file": str(file.path),
+        "can_run": True,
+        "job": spec.name,
+        "port": spec.sources[0].options.port,
+        "transforms": [{"id": one.id, "inputs": list(one.inputs)} for one in spec.transforms],
+        "sinks": [{"id": one.id, "inputs": list(one.inputs), "guarantee": guarantee(one)} for one in spec.sinks],
+        "dead_letter": None if spec.dead_letter is None else spec.dead_letter.plugin,
+        "checkpoint_interval_ms": spec.env.checkpoint_interval_ms,
+        "state_dir": file.state_dir,
+        "notes": list(file.notes),
+        "warning": warning or "",
+    }
+
+
+def _problems_of(error: EdgeSocketError) -> list[dict[str, str]]:
+    if isinstance(error, ConfigError):
+        return [
+            {"path": one.path, "message": one.message, "fix": one.fix, "location": one.location}
+            for one in error.problems
+        ]
+    return [{"path": "", "message": str(error), "fix": "", "location": ""}]
 
 
 def read_all(args: argparse.Namespace, paths: Sequence[Path]) -> list[JobFile]:

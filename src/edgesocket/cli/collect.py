@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from edgesocket.cli.collect_options import add_parser, read_file, read_spec
 from edgesocket.cli.collect_view import CollectView
+from edgesocket.cli.output import show
 from edgesocket.collector.agent import Agent, make_encoder, read_delivery
 from edgesocket.collector.agent_inputs import further_problems
 from edgesocket.collector.agent_secrets import secret_problems
@@ -24,7 +25,9 @@ def run(args: argparse.Namespace) -> int:
     spec, notes = read_spec(args)
     make_encoder(read_delivery(spec))
     if args.check:
-        print("\n".join(describe(args.config or "flags", spec, notes)))
+        inputs = [one.name for one in spec.inputs]
+        told = {"inputs": inputs, "to": spec.target, "spool": str(spec.spool.directory), "notes": list(notes)}
+        show(args, told, describe(args.config or "flags", spec, notes))
         return ExitCode.OK
     view = CollectView(sys.stdout, sys.stderr)
     for note in notes:
@@ -39,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             view.report(note)
         return fresh
 
-    view.report(f"collecting from {', '.join(one.name for one in spec.inputs)} for {spec.to[0]}:{spec.to[1]}")
+    view.report(f"collecting from {', '.join(one.name for one in spec.inputs)} for {spec.target}")
     agent = Agent(
         spec,
         report=view.report,
@@ -80,7 +83,10 @@ def describe(name: str, spec: AgentSpec, notes: tuple[str, ...]) -> Iterator[str
     if spec.packet is not None:
         encrypted = spec.packet.key_file is not None or spec.packet.key_env is not None
         form = f"packets, compression {spec.packet.compression}, {'encrypted' if encrypted else 'not encrypted'}"
-    yield f"  to      {spec.to[0]}:{spec.to[1]}, {form}"
+    wire = "plain connection" if spec.tls is None else "TLS"
+    if spec.tls is not None and spec.tls.cert_file is not None:
+        wire += " with a certificate of its own"
+    yield f"  to      {spec.target}, {form}, {wire}"
     if spec.http is not None:
         yield f"  http    {spec.http.address}:{spec.http.port}"
     yield from (f"  note: {note}" for note in notes)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgesocket.cli.output import add_format_argument
+from edgesocket.cli.send_options import add_tls_arguments, tls_settings
 from edgesocket.collector.agent_inputs import further_problems
 from edgesocket.collector.agent_secrets import secret_problems
 from edgesocket.config.agent import AgentConfigError, AgentSpec, read_agent
@@ -45,11 +48,19 @@ _FILE_FLAGS = (
     "from_beginning",
     "envelope",
     "to",
+    "via",
+    "job",
     "token_file",
     "spool",
     "packet",
     "compress",
     "key_file",
+    "key_id",
+    "tls",
+    "tls_ca",
+    "tls_server_name",
+    "tls_cert",
+    "tls_key",
     "http_port",
 )
 """Flags that AGENT.yaml is used instead of."""
@@ -66,6 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("config", metavar="AGENT.yaml", nargs="?", help="the configuration, YAML or JSON")
     parser.add_argument("--check", action="store_true", help="say everything that is wrong with it, and end")
+    add_format_argument(parser, help_text="how --check says what the agent will do (default: text)")
     parser.add_argument("--once", action="store_true", help="end when what is there is read and confirmed")
     parser.add_argument("--timeout", metavar="S", type=float, help="with --once: give up after S seconds")
     simple = parser.add_argument_group("without a configuration")
@@ -73,6 +85,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     simple.add_argument("--from-beginning", action="store_true", default=None, help="what they hold already, too")
     simple.add_argument("--stdin", action="store_true", default=None, help="read the standard input")
     simple.add_argument("--to", metavar="HOST:PORT", help="the ingress")
+    simple.add_argument("--job", metavar="NAME", help="instead of --to: follow this job of a cluster")
+    simple.add_argument("--via", metavar="URL", help="ask here where it is, at every connection (edgesocket lookup)")
     simple.add_argument("--token-file", metavar="FILE", help="file with its token (else $EDGESOCKET_TOKEN)")
     simple.add_argument("--spool", metavar="DIR", help="directory for what is not confirmed yet")
     simple.add_argument(
@@ -81,8 +95,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     simple.add_argument("--packet", action="store_true", default=None, help="send packets, encrypted with a key")
     simple.add_argument("--compress", choices=["gzip", "zlib", "deflate"], help="compress each packet")
     simple.add_argument("--key-file", metavar="FILE", help=f"file with the base64 key (else ${KEY_VARIABLE})")
+    simple.add_argument("--key-id", metavar="NAME", help="name of that key, for an ingress that knows several")
     simple.add_argument("--http-port", metavar="N", help="answer health and metrics on 127.0.0.1")
     simple.add_argument("--token", help=argparse.SUPPRESS)
+    add_tls_arguments(parser)
     return parser
 
 
@@ -131,27 +147,37 @@ def read_file(name: str) -> tuple[AgentSpec, tuple[str, ...]]:
 def _spec_of_flags(args: argparse.Namespace, environ: Mapping[str, str]) -> AgentSpec:
     if not args.file and not args.stdin:
         raise UsageError("nothing to collect: give AGENT.yaml, --file GLOB or --stdin")
-    for flag, example in (("to", "edge.example.com:9999"), ("spool", "/var/lib/edgesocket/spool")):
+    if args.to is None and args.via is None:
+        raise UsageError("--to is missing, such as --to edge.example.com:9999 (or --job NAME --via URL)")
+    for flag, example in (("spool", "/var/lib/edgesocket/spool"),):
         if getattr(args, flag) is None:
             raise UsageError(f"--{flag} is missing, such as --{flag} {example}")
     if args.from_beginning and not args.file:
         raise UsageError("--from-beginning goes with --file")
     if not args.packet and (args.compress or args.key_file):
         raise UsageError("--compress and --key-file go with --packet")
+    if not args.packet and args.key_id:
+        raise UsageError("--key-id goes with --packet")
     common = {"envelope": True} if args.envelope else {}
     inputs: list[dict[str, Any]] = []
     if args.file:
         inputs.append({"type": "file", "paths": args.file, "from_beginning": bool(args.from_beginning), **common})
     if args.stdin:
         inputs.append({"type": "stdin", **common})
-    values: dict[str, Any] = {"to": args.to, "spool": {"directory": args.spool}, "inputs": inputs}
+    target = {name: getattr(args, name) for name in ("to", "via", "job") if getattr(args, name) is not None}
+    values: dict[str, Any] = {**target, "spool": {"directory": args.spool}, "inputs": inputs}
     if args.token_file is not None:
         values["token_file"] = args.token_file
     if args.packet:
         key = {"key_file": args.key_file} if args.key_file else {}
         if not key and KEY_VARIABLE in environ:
             key = {"key_env": KEY_VARIABLE}
+        if args.key_id:
+            key["key_id"] = args.key_id
         values["packet"] = {"compression": args.compress or "none", **key}
+    tls = tls_settings(args)
+    if tls is not None:
+        values["tls"] = {name: value for name, value in asdict(tls).items() if value is not None}
     if args.http_port is not None:
         values["http"] = {"port": args.http_port}
     root = _node(values)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgesocket.cli.cluster_options import add_cluster_arguments, cluster_text
 from edgesocket.cli.plugged import InstalledPlugins
 from edgesocket.config.convert import Refused
-from edgesocket.config.document import SourceFile
+from edgesocket.config.document import ReadFile, SourceFile, no_files
 from edgesocket.config.env import check_job_name
 from edgesocket.config.job import load_job
 from edgesocket.config.labels import ENVIRONMENT_NAME, parse_environment_labels, parse_labels
@@ -21,17 +22,18 @@ from edgesocket.config.specs import JobSpec
 from edgesocket.config.variables import parse_variables
 from edgesocket.config.yaml_files import SeaTunnelYaml, read_hazelcast_yaml, read_seatunnel_yaml
 from edgesocket.errors import UsageError
+from edgesocket.store.place import Place, Root, place_of, root_of
 
 STATE_DIRECTORY = ".edgesocket"
 STATE_VARIABLE = "EDGESOCKET_STATE"
-"""Environment variable that names the directory in which the states of jobs lie."""
+"""Environment variable that names where the states of jobs lie: a directory, or s3://BUCKET/PREFIX."""
 
 JOB_ENDINGS = (".conf", ".json")
 """Files of a directory that are jobs."""
 
 
-def add_job_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """The arguments that name a job, or `several`."""
+def add_job_arguments(parser: argparse.ArgumentParser, *, several: bool = False, short_name: bool = True) -> None:
+    """The arguments that name a job, or `several`. `short_name`: -n is --name, and not something of the verb."""
     if several:
         parser.add_argument(
             "job",
@@ -42,17 +44,19 @@ def add_job_arguments(parser: argparse.ArgumentParser, *, several: bool = False)
         )
     else:
         parser.add_argument("job", type=Path, metavar="JOB", help="the job file, or the name of a job that has state")
+        add_cluster_arguments(parser)
     parser.add_argument(
         "--state-dir",
-        type=Path,
         metavar="DIR",
-        help="where the job keeps its state, with several jobs a directory for each of them below it (default: "
+        help="where the job keeps its state: a directory, or s3://BUCKET/PREFIX; with several jobs each below it "
+        "(default: "
         f"$EDGESOCKET_STATE/<job name>, or {STATE_DIRECTORY}/<job name> beside the job file)",
     )
     parser.add_argument(
         "-i", "--variable", action="append", default=[], metavar="KEY=VALUE", help="a variable for ${KEY} in the job"
     )
-    parser.add_argument("-n", "--name", metavar="NAME", help="name of the job, instead of what its file says")
+    names = ("-n", "--name") if short_name else ("--name",)
+    parser.add_argument(*names, metavar="NAME", help="name of the job, instead of what its file says")
     parser.add_argument(
         "--seatunnel-yaml",
         type=Path,
@@ -91,16 +95,21 @@ class JobFile:
     Attributes:
         path: the file.
         spec: what it says.
-        state_dir: where its state lies, or will.
+        state: where its state lies, or will.
         labels: those of this place.
         notes: of the engine files and of the job file.
     """
 
     path: Path
     spec: JobSpec
-    state_dir: Path
+    state: Place
     labels: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def state_dir(self) -> str:
+        """The place of its state as a text, for messages and for `--state-dir`."""
+        return self.state.text
 
 
 def expand_jobs(paths: Sequence[Path]) -> list[Path]:
@@ -116,7 +125,9 @@ def expand_jobs(paths: Sequence[Path]) -> list[Path]:
             continue
         inside = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in JOB_ENDINGS and entry.is_file())
         if not inside:
-            raise UsageError(f"{path} holds no job file (*{', *'.join(JOB_ENDINGS)})")
+            raise UsageError(
+                f"{path} holds no job file (*{', *'.join(JOB_ENDINGS)}): name the file, or another directory"
+            )
         found += inside
     return found
 
@@ -134,12 +145,31 @@ def read_job(args: argparse.Namespace, path: Path, *, several: bool = False, len
         UsageError: a file cannot be read, or an argument is off.
         ConfigError: the job cannot run as it is.
     """
+    return read_job_text(args, read_text(path), path, several=several, lenient=lenient, read_file=_read_included)
+
+
+def read_job_text(
+    args: argparse.Namespace,
+    text: str,
+    path: Path,
+    *,
+    several: bool = False,
+    lenient: bool | None = None,
+    read_file: ReadFile = no_files,
+) -> JobFile:
+    """Read a job whose text is here already. Arguments and errors as `read_job`.
+
+    Args:
+        text: the job file.
+        path: its name for messages; engine files are looked for beside it.
+        read_file: reads included files; by default there are none.
+    """
     engine = _seatunnel_yaml(args, path.parent)
     labels, notes = _labels(args, path.parent)
     spec = load_job(
-        read_text(path),
+        text,
         str(path),
-        read_file=_read_included,
+        read_file=read_file,
         environ=os.environ,
         variables=parse_variables(args.variable),
         strict=getattr(args, "strict", False),
@@ -151,46 +181,62 @@ def read_job(args: argparse.Namespace, path: Path, *, several: bool = False, len
     if args.name is not None:
         spec = replace(spec, name=_checked_name(args.name))
     return JobFile(
-        path, spec, _state_dir(args, path, spec.name, engine, several), labels, engine.notes + notes + spec.notes
+        path, spec, _state(args, path, spec.name, engine, several), labels, engine.notes + notes + spec.notes
     )
 
 
-def find_state(args: argparse.Namespace) -> tuple[str, Path]:
-    """Name and state directory of the job that the arguments name: by its file, or by its name.
+def find_state(args: argparse.Namespace) -> tuple[str, Place]:
+    """Name and place of the state of the job that the arguments name: by its file, or by its name.
 
     Raises:
         UsageError, ConfigError: as `read_job`; or the job has no state.
     """
     path: Path = args.job
+    in_cluster = cluster_text(args)
     if path.is_file() or path.parent != Path() or path.suffix.lower() in JOB_ENDINGS:
         # However it is run, its state is found: what `run --lenient` accepts is accepted here.
         file = read_job(args, path, lenient=True)
-        name, state_dir = file.spec.name, file.state_dir
+        name, place = file.spec.name, file.state
+        if in_cluster:
+            place = root_of(in_cluster).place(name)
     else:
         name = str(path)
-        root = state_root(args, Path())
-        state_dir = root if args.state_dir is not None and (root / "log").is_dir() else root / name
-    if not state_dir.is_dir():
-        raise UsageError(f"job {name} has no state in {state_dir}: it has not run yet, or needs --state-dir")
-    return name, state_dir
+        place = root_of(in_cluster).place(name) if in_cluster else _place_by_name(args, name)
+    if not place.exists():
+        raise UsageError(
+            f"job {name} has no state in {place.text}: it has not run yet, or needs --state-dir; edgesocket jobs lists "
+            "those there are"
+        )
+    return name, place
 
 
-def state_root(args: argparse.Namespace, directory: Path) -> Path:
-    """The directory that states lie in.
+def _place_by_name(args: argparse.Namespace, name: str) -> Place:
+    """The place of a job that is named: `--state-dir` itself where it holds a state, else the one below the root."""
+    if args.state_dir is not None:
+        itself = place_of(args.state_dir, _seatunnel_yaml(args, Path()).s3)
+        if itself.exists():
+            return itself
+    return state_root(args, Path()).place(name)
+
+
+def state_root(args: argparse.Namespace, directory: Path) -> Root:
+    """Where states lie.
 
     `--state-dir`; else `$EDGESOCKET_STATE`; else what seatunnel.yaml says; else `.edgesocket` in `directory`, which is
     that of the job file. Raises UsageError and ConfigError for an engine file that is off.
     """
-    if args.state_dir is not None:
-        return Path(args.state_dir).absolute()
-    return _default_root(directory, _seatunnel_yaml(args, directory))
+    engine = _seatunnel_yaml(args, directory)
+    return _default_root(directory, engine) if args.state_dir is None else root_of(args.state_dir, engine.s3)
 
 
-def _default_root(directory: Path, engine: SeaTunnelYaml) -> Path:
-    from_environment = os.environ.get(STATE_VARIABLE)
-    if from_environment:
-        return Path(from_environment).absolute()
-    return Path(engine.state_root) if engine.state_root else directory.absolute() / STATE_DIRECTORY
+def _default_root(directory: Path, engine: SeaTunnelYaml) -> Root:
+    named = os.environ.get(STATE_VARIABLE) or engine.state_root
+    return root_of(named or str(directory / STATE_DIRECTORY), engine.s3)
+
+
+def seatunnel_http(args: argparse.Namespace, directory: Path) -> dict[str, str]:
+    """The `http` settings of the seatunnel.yaml that counts for jobs of a directory. Raises UsageError, ConfigError."""
+    return _seatunnel_yaml(args, directory).http
 
 
 def read_text(path: Path) -> str:
@@ -203,10 +249,10 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})") from error
 
 
-def _state_dir(args: argparse.Namespace, path: Path, name: str, engine: SeaTunnelYaml, several: bool) -> Path:
-    if args.state_dir is not None:
-        return Path(args.state_dir).absolute() / (name if several else "")
-    return _default_root(path.parent, engine) / name
+def _state(args: argparse.Namespace, path: Path, name: str, engine: SeaTunnelYaml, several: bool) -> Place:
+    if args.state_dir is None:
+        return _default_root(path.parent, engine).place(name)
+    return root_of(args.state_dir, engine.s3).place(name) if several else place_of(args.state_dir, engine.s3)
 
 
 def _checked_name(name: str) -> str:

@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 
 from edgesocket.checkpoint.commit_log import read_log
+from edgesocket.checkpoint.drive import drive
 from edgesocket.checkpoint.entries import Claim
+from edgesocket.cli import cluster_verbs
+from edgesocket.cli.cluster_options import add_cluster_arguments, cluster_text
 from edgesocket.cli.job_files import STATE_DIRECTORY, state_root
 from edgesocket.cli.status import describe
-from edgesocket.cli.status_file import read_status
 from edgesocket.errors import EdgeSocketError, ExitCode
-from edgesocket.store.local import LocalStore
-from edgesocket.store.ownership import read_beat
+from edgesocket.store.place import Place, Root
 
 COLUMNS = ("Job ID", "Job Name", "Job Status", "Submit Time", "Finished Time")
 
@@ -33,32 +34,31 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "state_dir",
-        type=Path,
         nargs="?",
         metavar="DIR",
-        help=f"where states lie (default: $EDGESOCKET_STATE, or {STATE_DIRECTORY} in this directory)",
+        help=f"where states lie: a directory, or s3://BUCKET/PREFIX (default: $EDGESOCKET_STATE, or {STATE_DIRECTORY} "
+        "in this directory)",
     )
+    add_cluster_arguments(parser)
     parser.add_argument("--seatunnel-yaml", type=Path, metavar="FILE", help="SeaTunnel's engine file")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
+    if cluster_text(args):
+        return cluster_verbs.show_jobs(args)
     return show(state_root(args, Path()), as_json=args.format == "json")
 
 
-def show(root: Path, *, as_json: bool = False) -> int:
+def show(root: Root, *, as_json: bool = False) -> int:
     """Print the jobs in a directory of states. Returns the exit code."""
-    found = (
-        [_row(directory) for directory in sorted(root.iterdir()) if (directory / "log").is_dir()]
-        if root.is_dir()
-        else []
-    )
+    found = [_row(name, root.place(name)) for name in root.names()]
     if as_json:
         print(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in found], indent=2))
         return ExitCode.OK
     if not found:
-        print(f"no job has state in {root}")
+        print(f"no job has state in {root.text}")
         return ExitCode.OK
     widths = [max(len(row[column]) for row in (COLUMNS, *found)) for column in range(len(COLUMNS))]
     for row in (COLUMNS, *found):
@@ -66,12 +66,11 @@ def show(root: Path, *, as_json: bool = False) -> int:
     return ExitCode.OK
 
 
-def _row(directory: Path) -> tuple[str, ...]:
-    name = directory.name
+def _row(name: str, place: Place) -> tuple[str, ...]:
     try:
-        log = LocalStore(directory).run(read_log())
+        log = drive(read_log(), place.open_store().perform)
         claim = log.last(Claim)
-        report = describe(name, directory, log, read_beat(directory), read_status(directory), time.time())
+        report = describe(name, place.text, log, place.read_beat(), place.read_status(), time.time())
     except EdgeSocketError as error:
         return name, name, "UNKNOWABLE", "", str(error)
     job = claim[1].job if claim else name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from pathlib import Path
 
 from edgesocket.components.registry import sinks as sink_registry
 from edgesocket.components.registry import transforms as transform_registry
@@ -19,6 +18,7 @@ from edgesocket.engine.plan import JobPlan, SinkPlan, TransformPlan
 from edgesocket.ingress.service import RepeatedId
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.identity import host_identity
+from edgesocket.store.place import Place
 
 
 def this_host() -> Host:
@@ -29,7 +29,7 @@ def this_host() -> Host:
 
 def make_plan(
     spec: JobSpec,
-    state_dir: Path,
+    state: Place,
     *,
     take_over: bool = False,
     drop_sink_state: frozenset[str] = frozenset(),
@@ -40,7 +40,9 @@ def make_plan(
     repeated_id = RepeatedId.RESEND if exactly_once else RepeatedId.RECORD
     return JobPlan(
         name=spec.name,
-        state_dir=state_dir,
+        state_dir=state.scratch,
+        state=state.text,
+        apart=state.apart,
         source_id=source.id,
         make_source=partial(EdgeSocketSource, spec.name, source.options, repeated_id),
         sinks=tuple(_sink_plan(sink) for sink in spec.sinks),

@@ -18,6 +18,7 @@ from edgesocket.errors import EdgeSocketError, ExitCode
 
 VERBS = {
     "run": "run jobs",
+    "serve": "run the jobs that are submitted over HTTP",
     "check": "say what is wrong with job files, or what they will do",
     "options": "every option of a job file",
     "jobs": "the jobs that have state here, and how they fare",
@@ -27,15 +28,24 @@ VERBS = {
     "collect": "run the edge agent: inputs, spool, delivery",
     "spool": "look after the spool of an edge agent",
     "status": "what a job is doing",
+    "top": "what jobs are doing, once a second",
+    "tail": "sample rows in flight",
+    "dead-letters": "list, show and replay the records a job refused",
     "settle": "give up batches that hold the watermark",
     "restore": "go on from an older checkpoint when the newest is damaged",
+    "submit": "hand jobs to a cluster",
+    "move": "put a job of a cluster on another worker",
+    "logs": "the log of a job of a cluster",
+    "reconcile": "start again what a cluster has forgotten",
+    "lookup": "answer where the jobs of a cluster are, for collectors",
     "size": "which queue capacity fits real payloads",
+    "completion": "print a script for the shell that completes commands",
 }
 
 _OWN_OPTIONS = ("-h", "--help", "--version")
 """Any other option in the place of a verb begins a command line of SeaTunnel."""
 
-_MODULES = {"jobs": "job_list"}
+_MODULES = {"dead-letters": "dead_letters", "jobs": "job_list"}
 """Modules that are not called as their verb."""
 
 EXTRA_OF_MODULE = {
@@ -51,8 +61,15 @@ EXTRA_OF_MODULE = {
     "psycopg": "postgresql",
     "pymysql": "mysql",
     "boto3": "s3",
+    "obstore": "s3",
     "urllib3": "http",
+    "starlette": "web",
+    "uvicorn": "web",
+    "prometheus_client": "web",
+    "opentelemetry": "otel",
     "yaml": "yaml",
+    "rich": "terminal",
+    "ray": "ray",
 }
 """Which extra brings a missing library."""
 

@@ -12,32 +12,30 @@ import os
 import signal
 import sys
 import threading
-import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgesocket.cli import check
-from edgesocket.cli.job_files import JobFile, add_checking_arguments, add_job_arguments, expand_jobs
-from edgesocket.cli.log import LogLines
+from edgesocket.cli.job_files import (
+    JobFile,
+    add_checking_arguments,
+    add_job_arguments,
+    expand_jobs,
+    seatunnel_http,
+)
+from edgesocket.cli.log import LogLines, add_log_arguments, log_options
+from edgesocket.cli.process import ProcessHost, running_job
 from edgesocket.cli.running import RunningJob
-from edgesocket.config.labels import check_tag_filter
-from edgesocket.errors import EdgeSocketError, ExitCode
-from edgesocket.store.local import LocalStore
+from edgesocket.cli.together import JobsTogether, when_fenced
+from edgesocket.cli.web_flags import add_web_arguments, web_options_of, web_server
+from edgesocket.errors import EdgeSocketError, ExitCode, UsageError
+from edgesocket.telemetry.events import JobFailed, StopTimedOut
+from edgesocket.telemetry.metrics import Readable
+from edgesocket.web.options import TOKEN_VARIABLE
+from edgesocket.web.otel import MetricsExport, start_export
 
-FENCED_GRACE_S = 3.0
-"""How long a process that does not own its job any more may take to end by itself."""
-
-LOOK_S = 1.0
-"""How often it is looked whether a job was fenced."""
-
-_BY_SEVERITY = (
-    ExitCode.OK,
-    ExitCode.TRY_LATER,
-    ExitCode.UNAVAILABLE,
-    ExitCode.BAD_DATA,
-    ExitCode.CONFIG,
-    ExitCode.BUG,
+NO_SUBMIT = (
+    "this process takes no jobs over HTTP, because its server has no token: start it with --http-token-file FILE"
 )
 
 
@@ -54,6 +52,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_job_arguments(parser, several=True)
     add_checking_arguments(parser)
+    add_log_arguments(parser)
+    add_web_arguments(parser)
     parser.add_argument("--check", action="store_true", help="do what the verb check does, and end")
     parser.add_argument(
         "--take-over", action="store_true", help="claim the job without waiting for the beat of another owner"
@@ -75,86 +75,86 @@ def run(args: argparse.Namespace) -> int:
     return run_jobs(files, args)
 
 
-def run_jobs(files: Sequence[JobFile], args: argparse.Namespace) -> int:
-    """Run jobs that are known to fit beside each other. Returns the exit code of the process."""
-    warnings = [check_tag_filter(file.spec.name, file.spec.env.tag_filter, file.labels) for file in files]
-    jobs = []
-    for file, warning in zip(files, warnings, strict=True):
-        report = LogLines(sys.stderr, prefix=f"[{file.spec.name}] " if len(files) > 1 else "")
-        for note in (*file.notes, *([warning] if warning else ())):
-            report(note)
-        jobs.append(
-            RunningJob(
-                file,
-                report,
-                _open_store,
-                take_over=args.take_over,
-                drop_sink_state=frozenset(args.drop_sink_state),
-            )
-        )
-    _stop_on_signals(jobs)
-    for job in jobs:
-        job.report(job.greeting())
-    gc.collect()
-    gc.freeze()  # nothing made so far is garbage: the collector need not look at it again
-    if len(jobs) == 1:
-        _when_fenced(jobs[0], lambda: os._exit(ExitCode.TRY_LATER))
-        return jobs[0].run()
-    return _run_beside_each_other(jobs)
+def run_jobs(files: Sequence[JobFile], args: argparse.Namespace, *, endless: bool = False) -> int:
+    """Run jobs that are known to fit beside each other.
 
+    Args:
+        files: the jobs.
+        args: of the verb.
+        endless: run until told to stop, whether there are jobs or not: more may be submitted.
 
-def _open_store(state_dir: Path) -> LocalStore:
-    return LocalStore(state_dir)
+    Returns:
+        The exit code of the process.
 
-
-def _run_beside_each_other(jobs: Sequence[RunningJob]) -> int:
-    """Run each job on a thread of its own, until all have ended. Returns the worst exit code.
-
-    A job that was fenced and does not come back (its disk or its sink does not answer) counts as ended: it is silent,
-    as its source asks before every byte whether it still owns the job, and the process does not wait for it.
+    Raises:
+        EdgeSocketError: a job that runs alone has failed; or the HTTP server that was asked for cannot be.
     """
-    codes: dict[str, int] = {}
-    ended = {job.name: threading.Event() for job in jobs}
-
-    def work(job: RunningJob) -> None:
-        code: int = ExitCode.BUG
-        try:
-            code = job.run()
-        except EdgeSocketError as error:
-            code = error.exit_code
-            job.report(f"the job has ended: {error}")
-        except BaseException:  # a bug in one job is not the end of the others
-            job.report(f"the job has ended by a bug:\n{traceback.format_exc()}")
-        finally:
-            codes.setdefault(job.name, code)
-            ended[job.name].set()
-
-    def abandon(job: RunningJob) -> None:
-        if not ended[job.name].is_set():
-            job.report("another process may own this job, and it does not end by itself: nothing waits for it any more")
-            codes.setdefault(job.name, ExitCode.TRY_LATER)
-            ended[job.name].set()
-
-    threads = [threading.Thread(target=work, args=(job,), name=f"edgesocket-{job.name}", daemon=True) for job in jobs]
-    for job, thread in zip(jobs, threads, strict=True):
-        _when_fenced(job, lambda job=job: abandon(job), ended[job.name])  # type: ignore[misc]
-        thread.start()
-    for event in ended.values():
-        event.wait()
-    code = max(codes.values(), key=_severity)
-    for thread in threads:
-        thread.join(LOOK_S)
-    if any(thread.is_alive() for thread in threads):
-        sys.stdout.flush()
-        os._exit(code)  # an end in good order would wait for the threads of a job that was given up
-    return code
-
-
-def _severity(code: int) -> int:
-    return _BY_SEVERITY.index(code) if code in _BY_SEVERITY else len(_BY_SEVERITY)
+    directory = files[0].path.parent if files else Path()
+    web = web_options_of(args, seatunnel_http(args, directory))
+    submitting = web is not None and bool(web.token)
+    if endless and not submitting:
+        raise UsageError(
+            f"jobs can only be submitted with a token: --http-token-file FILE, or ${TOKEN_VARIABLE}, and no --http off"
+        )
+    several = len(files) != 1 or submitting
+    jobs = [running_job(file, args, several=several) for file in files]
+    together = JobsTogether(jobs, endless=endless)
+    host = ProcessHost(together, args, directory, "" if submitting else NO_SUBMIT)
+    server = web_server(web, host, LogLines(sys.stderr, **log_options(args)), lambda: all(map(_runs, jobs)))
+    export = None
+    try:
+        if server is not None:
+            host.http = server.url
+            for job in jobs:
+                job.http = server.url
+        _stop_on_signals(together)
+        for job in jobs:
+            job.report(job.greeting())
+        gc.collect()
+        gc.freeze()  # nothing made so far is garbage: the collector need not look at it again
+        if server is not None:
+            server.start()
+        export = _metrics_export(host, LogLines(sys.stderr, **log_options(args)))
+        if several:
+            return together.run()
+        when_fenced(jobs[0], lambda: os._exit(ExitCode.TRY_LATER))
+        return _run_alone(jobs[0], log_options(args)["form"])
+    finally:
+        if export is not None:
+            export.stop()
+        if server is not None:
+            server.stop()
 
 
-def _stop_on_signals(jobs: Sequence[RunningJob]) -> None:
+def _run_alone(job: RunningJob, form: str) -> int:
+    """Run one job. Returns the exit code. Where lines are JSON the last one is too; else the error is raised."""
+    try:
+        return job.run()
+    except EdgeSocketError as error:
+        if form != "json":
+            raise
+        job.report(JobFailed(str(error)))
+        return error.exit_code
+
+
+def _metrics_export(host: ProcessHost, report: LogLines) -> MetricsExport | None:
+    """The export to OpenTelemetry, where the environment asks for one."""
+
+    def board() -> Readable:
+        from edgesocket.web.board import Board
+
+        return Board(host)
+
+    return start_export(board, os.environ, report)
+
+
+def _runs(job: RunningJob) -> bool:
+    """Whether a job has got through its start, one way or another."""
+    published = job.published
+    return job.outcome is not None or (published is not None and published.status.get("state") != "starting")
+
+
+def _stop_on_signals(together: JobsTogether) -> None:
     """SIGTERM and SIGINT stop the jobs gracefully; a second one, or the time for it running out, ends the process.
 
     They are dealt with on a thread of their own, which the interpreter tells of them through a pipe: a handler would
@@ -166,35 +166,23 @@ def _stop_on_signals(jobs: Sequence[RunningJob]) -> None:
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the pipe says it
-    end_within_s = max(job.end_within_s for job in jobs)
 
-    def end() -> None:
+    def end(jobs: Sequence[RunningJob], after_s: float) -> None:
         for job in jobs:
-            job.report(f"not stopped within {end_within_s:g} s; the last confirmed batch is {job.confirmed}")
+            job.report(StopTimedOut(after_s, job.confirmed))
         os._exit(ExitCode.TRY_LATER)
 
     def wait() -> None:
         os.read(told, 1)
-        deadline = threading.Timer(end_within_s, end)
-        deadline.daemon = True
-        deadline.start()
+        jobs = together.stop_taking()
+        end_within_s = max((job.end_within_s for job in jobs), default=0.0)
+        if jobs:
+            deadline = threading.Timer(end_within_s, end, (jobs, end_within_s))
+            deadline.daemon = True
+            deadline.start()
         for job in jobs:
             threading.Thread(target=job.runner.stop, name="edgesocket-stop", daemon=True).start()
         os.read(told, 1)
         os._exit(ExitCode.TRY_LATER)
 
     threading.Thread(target=wait, name="edgesocket-signals", daemon=True).start()
-
-
-def _when_fenced(job: RunningJob, act: Callable[[], object], ended: threading.Event | None = None) -> None:
-    """Act a little after a job was fenced: see that it ends, even if a disk or a sink never comes back to it."""
-
-    def watch() -> None:
-        while not job.runner.fenced:
-            time.sleep(LOOK_S)
-            if ended is not None and ended.is_set():
-                return
-        time.sleep(FENCED_GRACE_S)
-        act()
-
-    threading.Thread(target=watch, name="edgesocket-fence", daemon=True).start()

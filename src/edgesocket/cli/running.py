@@ -5,26 +5,36 @@ from __future__ import annotations
 import secrets
 import shlex
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgesocket.cli.job_files import JobFile
 from edgesocket.cli.jobs import make_plan, this_host
-from edgesocket.cli.status_file import read_status, write_status
-from edgesocket.cli.stop_request import asked_to_stop, clear_request
-from edgesocket.components.state import StateStore
+from edgesocket.cli.status_pace import StatusPace
+from edgesocket.config.specs import JobSpec
 from edgesocket.engine.incarnation import REPLY_GRACE_S
+from edgesocket.engine.performing import unix_ms
+from edgesocket.engine.rounds import Rounds, SharedHelpers
 from edgesocket.engine.runner import JobRunner
 from edgesocket.errors import BadRecordError, EdgeSocketError, ExitCode, FencedError, NotOwnerError
-from edgesocket.store.ownership import Owner
+from edgesocket.telemetry.event import Level, describe, kind_of
+from edgesocket.telemetry.events import JobStopped, JobStoppedEarly, StopRequested
+from edgesocket.telemetry.journal import Journal
+from edgesocket.telemetry.masking import Mask
+from edgesocket.web.hosted import Outcome, Published
+
+if TYPE_CHECKING:
+    from edgesocket.hosting.replay import Replay
+    from edgesocket.sources.letter_files import Position
 
 END_MARGIN_S = 5.0
 """What a graceful stop may take beyond replies and the last checkpoint, before the process ends all the same."""
 
-REQUEST_LOOK_S = 0.5
-"""How often a job looks whether somebody asks it to stop."""
+REQUEST_LOOK_S = 5.0
+"""How often a job looks whether somebody asks it to stop, beside each time it publishes its status."""
 
 _WAYS_ON = (
     "two ways on: give the batch up with edgesocket settle {job} {id_} --state-dir {state_dir} --reason TEXT, or keep "
@@ -38,38 +48,89 @@ class RunningJob:
 
     Args:
         file: the job.
-        report: takes its log lines.
-        open_store: opens its state directory.
+        report: takes what happens, for the log; see `journal` too.
         take_over: claim it without waiting for the beat of another owner.
         drop_sink_state: sinks whose unpublished work may be forgotten.
+
+    Attributes:
+        published: what it last said of itself.
+        outcome: how it ended, once it has.
+        created_ms: when this process began with it.
+        restored: whether it went on from a state that was there.
+        http: where the process shows it; told to whoever reads its status.
     """
 
     def __init__(
         self,
         file: JobFile,
         report: Callable[[object], None],
-        open_store: Callable[[Path], StateStore],
         *,
         take_over: bool = False,
         drop_sink_state: frozenset[str] = frozenset(),
+        rounds: Rounds | None = None,
     ) -> None:
         self.name = file.spec.name
-        self.state_dir = file.state_dir
-        self.report = report
+        self.state = file.state
+        self.state_dir = file.state.text
+        self._mask = Mask(file.spec.secrets)
+        self.journal = Journal(threading.Lock(), unix_ms, self._mask)
+        self.published: Published | None = None
+        self.outcome: Outcome | None = None
+        self.created_ms = unix_ms()
+        self.restored = False
+        self.http = ""
+        self._asked = False
+        self._pace = StatusPace()
+        self._log = report
         self.file = file
         self._last_status: dict[str, Any] = {}
         self._instance = secrets.token_hex(8)
         self._ended = threading.Event()
-        plan = make_plan(file.spec, file.state_dir, take_over=take_over, drop_sink_state=drop_sink_state)
+        self._rounds = rounds
+        plan = make_plan(file.spec, file.state, take_over=take_over, drop_sink_state=drop_sink_state)
+        if rounds is not None:
+            plan = replace(plan, make_helpers=partial(SharedHelpers, rounds))
+        self.tap = plan.tap
         self.end_within_s = REPLY_GRACE_S + plan.checkpoint_timeout_s + END_MARGIN_S
         self.runner = JobRunner(
             plan,
-            partial(open_store, file.state_dir),
-            partial(Owner, file.state_dir, self.name),
+            file.state.open_store,
+            partial(file.state.owner, self.name),
             this_host(),
-            report,
+            self.report,
             self._publish,
         )
+
+    def report(self, event: object) -> None:
+        """Take note of an event (or a sentence): in the journal and in the log. Safe on any thread."""
+        self.journal(event)
+        self._log(event)
+
+    @property
+    def spec(self) -> JobSpec:
+        """What its file says."""
+        return self.file.spec
+
+    def stop(self, by: str) -> None:
+        """Ask for a graceful end, in the name of `by`. Returns at once; safe on any thread; once is enough."""
+        if self._asked:
+            return
+        self._asked = True
+        self.report(StopRequested(by))
+        threading.Thread(target=self.runner.stop, name="edgesocket-stop", daemon=True).start()
+
+    def replay(self, wanted: frozenset[Position] | None) -> Replay:
+        """A replay of the job's dead letters: `wanted`, or all that were not replayed. Raises UsageError."""
+        from edgesocket.hosting.replay import Replay
+
+        plan = make_plan(self.file.spec, self.state)
+
+        def tell(event: object) -> None:
+            # As a sentence: what happens to the replay is no figure of this job.
+            if kind_of(event).level >= Level.WARNING:
+                self.report(f"replay of dead letters: {describe(event)}")
+
+        return Replay(self.file.spec, plan, self.state, this_host(), wanted=wanted, report=tell)
 
     @property
     def confirmed(self) -> int:
@@ -91,46 +152,73 @@ class RunningJob:
         Raises:
             EdgeSocketError: the job failed.
         """
-        threading.Thread(target=self._watch_requests, name="edgesocket-requests", daemon=True).start()
+        if self._rounds is None:
+            threading.Thread(target=self._watch_requests, name="edgesocket-requests", daemon=True).start()
         code: int = ExitCode.BUG
-        reason = ""
+        reason, fenced = "it ended by a bug", False
         try:
             complete = self.runner.run()
             code = ExitCode.OK if complete else ExitCode.TRY_LATER
             reason = "" if complete else "it was stopped before everything was confirmed"
         except EdgeSocketError as error:
             code, reason = error.exit_code, str(error)
-            if isinstance(error, NotOwnerError | FencedError):
+            fenced = isinstance(error, NotOwnerError | FencedError)
+            if fenced:
                 self._last_status.clear()  # the status file is another process's
             if isinstance(error, BadRecordError):
-                where = shlex.quote(str(self.state_dir))
+                where = shlex.quote(self.state_dir)
                 self.report(_WAYS_ON.format(job=shlex.quote(self.name), id_=error.batch_id, state_dir=where))
             raise
         finally:
             self._ended.set()
+            self.outcome = Outcome(code, self._mask(reason), unix_ms(), fenced)
             self._publish_end(code, reason)
         if complete:
-            self.report(f"stopped; every batch received is confirmed (watermark {self.confirmed})")
+            self.report(JobStopped(self.confirmed))
         else:
-            self.report(f"stopped before everything was confirmed; the last confirmed batch is {self.confirmed}")
+            self.report(JobStoppedEarly(self.confirmed))
         return code
 
     def _publish(self, status: dict[str, Any]) -> None:
+        status = _masked(status, self._mask)
+        if self.published is None:
+            self.restored = int(status.get("epoch", 0)) > 1
+        self.published = Published(status, time.monotonic())
         self._last_status.update(status)
-        write_status(self.state_dir, {**status, "instance": self._instance})
+        self._look_for_requests()
+        if not self._pace.due(status, time.monotonic()):
+            return
+        self.state.write_status({**status, "instance": self._instance, **({"http": self.http} if self.http else {})})
 
     def _publish_end(self, code: int, reason: str) -> None:
         """Say how it ended, for whoever asked it to stop and waits."""
-        clear_request(self.state_dir, self._instance)
-        shown = read_status(self.state_dir)
+        self.state.clear_request(self._instance)
+        shown = self.state.read_status()
         if self._last_status and shown is not None and shown.get("instance") == self._instance:
-            end = {"exit_code": code, "confirmed": self.confirmed, "reason": reason}
-            write_status(self.state_dir, {**self._last_status, "instance": self._instance, "end": end})
+            end = {"exit_code": code, "confirmed": self.confirmed, "reason": self._mask(reason)}
+            self.state.write_status({**self._last_status, "instance": self._instance, "end": end})
 
     def _watch_requests(self) -> None:
         while not self._ended.wait(REQUEST_LOOK_S):
-            by = asked_to_stop(self.state_dir, self._instance)
-            if by:
-                self.report(f"asked to stop by {by}")
-                self.runner.stop()
-                return
+            self._look_for_requests()
+
+    def _look_for_requests(self) -> None:
+        by = "" if self._asked else self.state.asked_to_stop(self._instance)
+        if by:
+            self.stop(by)
+
+
+_TOLD_BY_LIBRARIES = frozenset({"last_error", "last_failure", "failure", "bind_problem"})
+"""Parts of a status whose text may come from a driver or a peer, and hold what it was given."""
+
+
+def _masked(status: dict[str, Any], mask: Mask) -> dict[str, Any]:
+    """The status without secrets, at whatever depth such a part is."""
+    masked = {}
+    for name, value in status.items():
+        if isinstance(value, dict):
+            value = _masked(value, mask)
+        elif name in _TOLD_BY_LIBRARIES and isinstance(value, str):
+            value = mask(value)
+        masked[name] = value
+    return masked

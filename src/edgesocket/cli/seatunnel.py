@@ -16,6 +16,7 @@ from edgesocket.cli.job_files import JobFile, add_checking_arguments, read_job, 
 from edgesocket.cli.main import Parser
 from edgesocket.cli.stopping import WAIT_S
 from edgesocket.errors import UsageError
+from edgesocket.store.place import Place, Root
 
 _REFUSED = {
     "--async": "a job runs in the foreground; leave it to a service manager, or put & behind the command",
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     file = bound(read_job(args, args.config, several=True))  # --state-dir is the directory above the states
     if args.restore is not None:
         _check_restore(file, args.restore)
-    return run.run_jobs([file], argparse.Namespace(take_over=False, drop_sink_state=[]))
+    return run.run_jobs([file], argparse.Namespace(**vars(args), take_over=False, drop_sink_state=[]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--set-job-id", metavar="ID", help="refused: the id of a job is its name, see -n")
     for option, instead in _REFUSED.items():
         add(option, action="store_true", help=f"refused: {instead}")
-    add("--state-dir", type=Path, metavar="DIR", help="the directory that states of jobs lie in")
+    add("--state-dir", metavar="DIR", help="the directory that states of jobs lie in, or s3://BUCKET/PREFIX")
     add("--seatunnel-yaml", type=Path, metavar="FILE", help="SeaTunnel's engine file")
     add_checking_arguments(parser)
     return parser
@@ -100,16 +101,17 @@ def _check_restore(file: JobFile, job_id: str) -> None:
             f"-r {job_id}: {file.path} is job {file.spec.name}, and a job's state lies under its name: "
             f"-r {file.spec.name}, or with -n {job_id}"
         )
-    if not (file.state_dir / "log").is_dir():
+    if not file.state.exists():
         raise UsageError(
             f"-r {job_id}: there is no state of this job in {file.state_dir}; leave -r out for a first start"
         )
 
 
-def _state_of(job_id: str, root: Path) -> tuple[str, Path]:
-    """Name and state directory of a job. Raises UsageError where there is none."""
-    if not (root / job_id / "log").is_dir():
+def _state_of(job_id: str, root: Root) -> tuple[str, Place]:
+    """Name and place of the state of a job. Raises UsageError where there is none."""
+    place = root.place(job_id)
+    if not place.exists():
         raise UsageError(
-            f"there is no job {job_id} in {root}; -l lists those there are, --state-dir says where to look"
+            f"there is no job {job_id} in {root.text}; -l lists those there are, --state-dir says where to look"
         )
-    return job_id, root / job_id
+    return job_id, place

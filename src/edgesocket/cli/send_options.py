@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgesocket.collector.inputs import STDIN
-from edgesocket.collector.options import ClientOptions
+from edgesocket.collector.options import ClientOptions, TlsOptions
 from edgesocket.collector.window import WindowLimits
 from edgesocket.compression import Compression
 from edgesocket.errors import UsageError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "EDGESOCKET_TOKEN"  # noqa: S105
 KEY_VARIABLE = "EDGESOCKET_SECRET_KEY"
+KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 _LONGEST_HEADER = len(BATCH_PREFIX) + len(str(MAX_BATCH_ID)) + 1
 DEFAULT_MAX_PAYLOAD_BYTES = DEFAULT_MAX_LINE_BYTES - _LONGEST_HEADER
@@ -48,7 +50,7 @@ exit codes:
   0  every line is received (with --commit: confirmed)
   64 the command line is off            75 lines are left: try again later (the summary says how many)
   65 lines were refused for good        77 the token or the key does not fit
-  69 the ingress cannot be reached
+  69 the ingress cannot be reached      77 also: one side does not accept the other's certificate
 """
 
 
@@ -69,6 +71,8 @@ def add_parser(subparsers: Subparsers) -> argparse.ArgumentParser:
     secrets.add_argument(
         "--key-file", metavar="FILE", help=f"file with the base64 key for encrypted packets (else ${KEY_VARIABLE})"
     )
+    secrets.add_argument("--key-id", metavar="NAME", help="name of that key, for an ingress that knows several")
+    add_tls_arguments(parser)
     delivery = parser.add_argument_group("delivery")
     delivery.add_argument("--commit", action="store_true", help="wait until completed checkpoints cover every line")
     delivery.add_argument("--first-id", metavar="N", type=int, help="id of the first line (default: microseconds now)")
@@ -104,6 +108,24 @@ def add_parser(subparsers: Subparsers) -> argparse.ArgumentParser:
     packets.add_argument("--format", choices=["text", "json"], default="text", help="of the summary (json: on stdout)")
     _allow_options_between(parser)
     return parser
+
+
+def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options about TLS, which `send` and `collect` share."""
+    tls = parser.add_argument_group("TLS (any of these switches it on; the certificate of the ingress is checked)")
+    tls.add_argument("--tls", action="store_true", default=None, help="use TLS, and trust what the system trusts")
+    tls.add_argument("--tls-ca", metavar="FILE", help="trust the certificates in this PEM file instead")
+    tls.add_argument("--tls-server-name", metavar="NAME", help="the name its certificate must have (default: HOST)")
+    tls.add_argument("--tls-cert", metavar="FILE", help="PEM file with this side's own certificate")
+    tls.add_argument("--tls-key", metavar="FILE", help="PEM file with its key, without a passphrase")
+
+
+def tls_settings(args: argparse.Namespace) -> TlsOptions | None:
+    """How to use TLS; None: not at all. Raises UsageError."""
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    options = TlsOptions(args.tls_ca, args.tls_server_name, args.tls_cert, args.tls_key)
+    return options if args.tls or options != TlsOptions() else None
 
 
 def _allow_options_between(parser: argparse.ArgumentParser) -> None:
@@ -170,6 +192,7 @@ def read_settings(args: argparse.Namespace) -> SendSettings:
             limits=WindowLimits(args.window, args.window_bytes, args.retain_bytes),
             connect_timeout_s=args.connect_timeout,
             progress_timeout_s=args.timeout or None,
+            tls=tls_settings(args),
         ),
         encoder=_encoder(args),
         first_id=time.time_ns() // 1000 if args.first_id is None else args.first_id,
@@ -215,7 +238,7 @@ def _token(args: argparse.Namespace) -> bytes:
 
 def _encoder(args: argparse.Namespace) -> PacketEncoder | None:
     if not args.packet:
-        for name in ("compress", "key_file"):
+        for name in ("compress", "key_file", "key_id"):
             if getattr(args, name) is not None:
                 raise UsageError(f"--{name.replace('_', '-')} needs --packet")
         return None
@@ -227,7 +250,9 @@ def _encoder(args: argparse.Namespace) -> PacketEncoder | None:
         key = None if text is None else parse_secret_key(text)
     except ValueError as problem:
         raise UsageError(str(problem)) from None
-    return PacketEncoder(compression, key, os.urandom)
+    if args.key_id is not None and (key is None or not KEY_ID.match(args.key_id)):
+        raise UsageError("--key-id goes with a key, and has up to 64 letters, digits, dots, dashes and underscores")
+    return PacketEncoder(compression, key, os.urandom, args.key_id)
 
 
 def _first_line(name: str) -> bytes:

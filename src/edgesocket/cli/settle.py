@@ -10,13 +10,15 @@ from __future__ import annotations
 import argparse
 import getpass
 import time
+from typing import Any
 
 from edgesocket.checkpoint.commit_log import append, read_log
+from edgesocket.checkpoint.drive import drive
 from edgesocket.checkpoint.entries import Settle
 from edgesocket.cli.job_files import add_job_arguments, find_state
+from edgesocket.cli.output import add_format_argument, show
 from edgesocket.errors import ExitCode, UsageError
 from edgesocket.ids import MAX_BATCH_ID, IdRange
-from edgesocket.store.local import LocalStore
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,24 +37,34 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="after the loss of a host: every batch that a collector has not sent again is not missing either",
     )
+    add_format_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb."""
     if not args.ids and not args.nothing_missing:
-        raise UsageError("name at least one batch id, or --nothing-missing")
-    job, state_dir = find_state(args)
-    store = LocalStore(state_dir)
-    log = store.run(read_log())
+        raise UsageError(
+            "name at least one batch id, or --nothing-missing; edgesocket status says which batch holds the watermark"
+        )
+    job, place = find_state(args)
+    perform = place.open_store().perform
+    log = drive(read_log(), perform)
     if not log.head:
         raise UsageError(f"job {job} has not run yet: there is nothing to settle")
+    done: dict[str, Any] = {"job": job, "settled": [], "nothing_missing": False, "log_entries": []}
+    lines = []
     if args.ids:
-        index = store.run(append(log, _entry(tuple(args.ids), args.reason)))
+        index = drive(append(log, _entry(tuple(args.ids), args.reason)), perform)
         shown = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in args.ids)
-        print(f"settled {shown} (log entry {index})")
+        lines.append(f"settled {shown} (log entry {index})")
+        done["settled"] = [list(ids) for ids in args.ids]
+        done["log_entries"].append(index)
     if args.nothing_missing:
-        index = store.run(append(log, _entry((), args.reason)))
-        print(f"nothing is missing after the last unclean end (log entry {index})")
+        index = drive(append(log, _entry((), args.reason)), perform)
+        lines.append(f"nothing is missing after the last unclean end (log entry {index})")
+        done["nothing_missing"] = True
+        done["log_entries"].append(index)
+    show(args, done, lines)
     return ExitCode.OK
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from edgesocket.cli.job_files import read_job
+from edgesocket.cli.output import Progress
 from edgesocket.collector.inputs import LineInput
 from edgesocket.compression import Compression
 from edgesocket.config.units import parse_duration
@@ -33,6 +34,7 @@ from edgesocket.protocol.commands import parse_line
 from edgesocket.protocol.grammar import BATCH_PREFIX, DEFAULT_MAX_LINE_BYTES
 
 READ_BYTES = 256 * 1024
+TELL_EVERY = 10_000
 _TAG_BYTES = 16
 _COMPRESSIONS = {one.name.lower(): one for one in Compression if one is not Compression.NONE}
 
@@ -85,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
     measure = _Measure(args.packet, _COMPRESSIONS.get(args.compress or "", Compression.NONE))
     lines = LineInput(args.sample, max_line_bytes, READ_BYTES)
     try:
-        sizes = PayloadSizes.of(measure.lengths(lines))
+        with Progress() as progress:
+            sizes = PayloadSizes.of(_told(measure.lengths(lines), progress))
     except NoSamplesError:
         why = f": {measure.skipped} lines are no packets" if measure.skipped else ""
         raise NoSampleError(f"the samples hold no payload{why}") from None
@@ -97,6 +100,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(report(sizing, measure.skipped)))
     return ExitCode.OK
+
+
+def _told(lengths: Iterable[int], progress: Progress) -> Iterator[int]:
+    for count, length in enumerate(lengths, 1):
+        if not count % TELL_EVERY:
+            progress(f"{count:,} payloads measured")
+        yield length
 
 
 class _Measure:

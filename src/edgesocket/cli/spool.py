@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from edgesocket.cli.output import Progress, add_format_argument, show, wants_json
 from edgesocket.collector.spool.inspection import SpoolReport, dead_letters, find_damage, look_at, segment_names
 from edgesocket.collector.spool.letters import DeadLetter
 from edgesocket.collector.spool.repair import repair, resend_dead_letters, take_dead_letters
@@ -33,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "dead-letters: what was refused for good",
     )
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of the spool")
-    parser.add_argument("--json", action="store_true", help="info, dead-letters: as JSON")
+    add_format_argument(parser, old_flag=True)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--remove", action="store_true", help="dead-letters: print and remove them")
     what.add_argument("--resend", action="store_true", help="dead-letters: append them again as new records")
@@ -45,36 +46,58 @@ def run(args: argparse.Namespace) -> int:
     segment_names(directory)  # says so where there is no spool
     if args.action == "info":
         report = look_at(directory)
-        print(json.dumps(report.to_json(), indent=2) if args.json else _describe(report))
+        show(args, report.to_json(), _describe(report))
         return ExitCode.OK
     if args.action == "verify":
-        return _verify(directory)
+        return _verify(args, directory)
     if args.action == "repair":
-        done = repair(directory, time.time_ns() // 1000, print)
-        print(f"{done.segments} segments written anew, {done.lost_records} records lost, {done.torn_bytes} bytes cut")
-        return ExitCode.OK
+        return _repair(args, directory)
     if args.resend:
-        print(f"{resend_dead_letters(directory)} dead letters appended again")
+        count = resend_dead_letters(directory)
+        show(args, {"appended": count}, f"{count} dead letters appended again")
         return ExitCode.OK
-    show = _print_json if args.json else _print_text
+    tell = _print_json if wants_json(args) else _print_text
     if args.remove:
-        take_dead_letters(directory, show)
+        take_dead_letters(directory, tell)
     else:
         for letter in dead_letters(directory):
-            show(letter)
+            tell(letter)
     return ExitCode.OK
 
 
-def _verify(directory: Path) -> int:
-    found = False
+def _repair(args: argparse.Namespace, directory: Path) -> int:
+    told: list[str] = []
+    with Progress() as progress:
+
+        def report(line: str) -> None:
+            told.append(line)
+            progress(f"repairing {directory}: {line}")
+            if not wants_json(args):
+                progress.close()
+                print(line)
+
+        done = repair(directory, time.time_ns() // 1000, report)
+    text = f"{done.segments} segments written anew, {done.lost_records} records lost, {done.torn_bytes} bytes cut"
+    counts = {"segments": done.segments, "lost_records": done.lost_records, "torn_bytes": done.torn_bytes}
+    show(args, {**counts, "notes": told}, text)
+    return ExitCode.OK
+
+
+def _verify(args: argparse.Namespace, directory: Path) -> int:
+    problems: list[str] = []
     for problem in find_damage(directory):
-        found = True
-        print(problem)
-    if found:
-        return ExitCode.BAD_DATA
+        problems.append(str(problem))
+        if not wants_json(args):
+            print(problem)
     report = look_at(directory)
-    print(f"{len(report.segments)} segments, {report.bytes:,} bytes: all of it can be read")
-    return ExitCode.OK
+    if wants_json(args):
+        counts = {"segments": len(report.segments), "bytes": report.bytes}
+        show(args, {"readable": not problems, "problems": problems, **counts}, "")
+    elif problems:
+        print(f"edgesocket spool repair {directory} takes the damaged parts out", file=sys.stderr)
+    else:
+        print(f"{len(report.segments)} segments, {report.bytes:,} bytes: all of it can be read")
+    return ExitCode.BAD_DATA if problems else ExitCode.OK
 
 
 def _describe(report: SpoolReport) -> str:

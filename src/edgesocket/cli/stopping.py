@@ -8,14 +8,13 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from edgesocket.cli.status_file import read_status
-from edgesocket.cli.stop_request import ask_to_stop
+from edgesocket.cli.output import Progress
 from edgesocket.errors import EdgeSocketError, ExitCode, StoreError
 from edgesocket.store.identity import host_identity
-from edgesocket.store.ownership import Beat, read_beat
+from edgesocket.store.ownership import Beat
+from edgesocket.store.place import Place
 
 FRESH_S = 5.0
 """A status older than this is not of a process that lives."""
@@ -44,7 +43,7 @@ def add_stop_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", type=float, default=WAIT_S, metavar="S", help="wait so long (default: 120)")
 
 
-def stop_job(name: str, state_dir: Path, wait_s: float) -> End | None:
+def stop_job(name: str, place: Place, wait_s: float) -> End | None:
     """Ask whoever runs a job to stop it, and wait until it has.
 
     Returns:
@@ -52,26 +51,51 @@ def stop_job(name: str, state_dir: Path, wait_s: float) -> End | None:
 
     Raises:
         NoEndError: it has not ended in time, or its owner shows no sign of life; the text says where it runs.
-        StoreError: the state directory cannot be written.
+        StoreError: the place of the state cannot be written.
     """
-    beat, status = read_beat(state_dir), read_status(state_dir)
+    beat, status = place.read_beat(), place.read_status()
     if beat is None or beat.closed or is_dead(beat):
-        print(f"job {name} does not run; its state is in {state_dir}", file=sys.stderr)
+        print(f"edgesocket: job {name} does not run; its state is in {place.text}", file=sys.stderr)
         return None
     if status is None or "instance" not in status or time.time() - status["time"] > FRESH_S:
-        raise NoEndError(f"job {name}: {beat.holder} owns it, and shows no sign of life; stop it there")
+        raise NoEndError(
+            f"job {name}: {beat.holder} owns it, and shows no sign of life; stop it there, or kill it: nothing that is "
+            "confirmed is lost"
+        )
     instance = str(status["instance"])
     try:
-        ask_to_stop(state_dir, instance, f"{getpass.getuser()} (pid {os.getpid()} on {host_identity().host})")
-    except OSError as error:
-        raise StoreError(f"{state_dir}: {error.strerror or error}; {beat.holder} owns job {name}") from error
+        place.ask_to_stop(instance, f"{getpass.getuser()} (pid {os.getpid()} on {host_identity().host})")
+    except StoreError as error:
+        raise StoreError(f"{error}; {beat.holder} owns job {name}") from error
     deadline = time.monotonic() + wait_s
-    while time.monotonic() < deadline:
-        end = _end(read_status(state_dir), instance) or _end_without_word(read_beat(state_dir), beat)
-        if end is not None:
-            return end
-        time.sleep(LOOK_S)
-    raise NoEndError(f"job {name} was asked to stop and has not ended within {wait_s:g} s: {beat.holder}")
+    with Progress() as progress:
+        while time.monotonic() < deadline:
+            now = place.read_status()
+            end = _end(now, instance) or _end_without_word(place.read_beat(), beat)
+            if end is not None:
+                return end
+            progress(f"waiting for job {name} to end: {_standing(now)}")
+            time.sleep(LOOK_S)
+    raise NoEndError(
+        f"job {name} was asked to stop and has not ended within {wait_s:g} s: {beat.holder}; it ends by itself when "
+        f"its last checkpoint has completed or timed out. edgesocket status {name} says what it waits for"
+    )
+
+
+def end_as_json(name: str, place: Place, end: End | None) -> dict[str, Any]:
+    """How a job ended, for programs. `stopped` is False where it did not run."""
+    shown: dict[str, Any] = {"job": name, "state_dir": place.text, "stopped": end is not None}
+    return shown if end is None else {**shown, "confirmed": end.confirmed, "exit_code": end.exit_code}
+
+
+def _standing(status: dict[str, Any] | None) -> str:
+    """How far a job is on its way to its end."""
+    status = status or {}
+    source = status.get("source") or {}
+    queued = (source.get("queue") or {}).get("records", 0)
+    return (
+        f"{status.get('state', 'no word from it')}, {queued:,} records queued, confirmed {source.get('watermark', 0)}"
+    )
 
 
 def is_dead(beat: Beat) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from edgesocket.collector.agent_inputs import make_feed, spool_options
 from edgesocket.collector.agent_intake import IntakeLoop
-from edgesocket.collector.agent_secrets import read_key, read_token
+from edgesocket.collector.agent_secrets import read_key, read_token, tls_options
 from edgesocket.collector.agent_sender import SenderLoop
 from edgesocket.collector.agent_service import AgentService
 from edgesocket.collector.agent_signals import RELOAD, STOP, Signals
@@ -29,7 +29,8 @@ from edgesocket.collector.agent_status import AgentView, InputView
 from edgesocket.collector.agent_wake import Wake
 from edgesocket.collector.agent_writer import MOST_RECORD_BYTES, WriterOptions
 from edgesocket.collector.client import CollectorClient
-from edgesocket.collector.options import ClientOptions
+from edgesocket.collector.lookup import JobFinder
+from edgesocket.collector.options import ClientOptions, TlsOptions
 from edgesocket.collector.spool.options import FsyncPolicy, WhenFull
 from edgesocket.collector.spool.spool import Spool
 from edgesocket.collector.window import WindowLimits
@@ -58,7 +59,10 @@ class Delivery:
     Attributes:
         to: host and port.
         token, key: the secrets, not part of `repr`.
+        key_id: name of the key, said in packets.
         compression: of packets; None sends records as they are.
+        tls: of the connection; None: it is plain.
+        find: the lookup that is asked instead of `to`, and for which job.
         limits: of the window.
     """
 
@@ -67,6 +71,9 @@ class Delivery:
     key: bytes | None = field(repr=False)
     compression: Compression | None
     limits: WindowLimits
+    key_id: str | None = None
+    tls: TlsOptions | None = None
+    find: tuple[str, str] | None = None
 
 
 def read_delivery(spec: AgentSpec, environ: Mapping[str, str] = os.environ) -> Delivery:
@@ -77,11 +84,14 @@ def read_delivery(spec: AgentSpec, environ: Mapping[str, str] = os.environ) -> D
     """
     packet = spec.packet
     return Delivery(
-        spec.to,
+        spec.to or ("", 0),
         read_token(spec, environ),
         None if packet is None else read_key(packet, environ),
         None if packet is None else Compression[packet.compression.upper()],
         WindowLimits(batches=spec.window.batches, payload_bytes=spec.window.bytes),
+        None if packet is None else packet.key_id,
+        tls_options(spec.tls),
+        None if spec.via is None else (spec.via, spec.job or ""),
     )
 
 
@@ -89,7 +99,7 @@ def make_encoder(delivery: Delivery) -> PacketEncoder | None:
     """What packs records. Raises ComponentError where `cryptography` is needed and missing."""
     if delivery.compression is None:
         return None
-    return PacketEncoder(delivery.compression, delivery.key, os.urandom)
+    return PacketEncoder(delivery.compression, delivery.key, os.urandom, delivery.key_id)
 
 
 class Agent:
@@ -132,6 +142,8 @@ class Agent:
         self._began = time.monotonic()
         self._started_at = time.time()
         self._delivery: Delivery | None = None
+        self._encoder: PacketEncoder | None = None
+        self._sealing_key: tuple[bytes | None, str | None] = (None, None)
         self._spool: Spool | None = None
         self._intake: IntakeLoop | None = None
         self._sender: SenderLoop | None = None
@@ -226,17 +238,29 @@ class Agent:
         self._wake.close()
 
     def _make_client(self) -> CollectorClient:
-        """A client on the spool, with secrets as they are now."""
+        """A client on the spool. Each of its connections has the secrets as they are then."""
         delivery = self._delivery = read_delivery(self._spec, self._environ)
-        encoder = make_encoder(delivery)
+        self._encoder, self._sealing_key = make_encoder(delivery), (delivery.key, delivery.key_id)
         return CollectorClient(
             *delivery.to,
-            delivery.token,
-            ClientOptions(commit=True, limits=delivery.limits, progress_timeout_s=None),
+            self._token_now,
+            ClientOptions(commit=True, limits=delivery.limits, progress_timeout_s=None, tls=delivery.tls),
             source=self._spool,
-            seal=None if encoder is None else encoder.seal,
+            seal=None if self._encoder is None else self._seal,
             on_notice=self._report,
+            find=None if delivery.find is None else JobFinder(*delivery.find),
         )
+
+    def _token_now(self) -> bytes:
+        """The token for a new connection, which also encrypts with the key that is there now."""
+        fresh = read_delivery(self._spec, self._environ)
+        if self._encoder is not None and (fresh.key, fresh.key_id) != self._sealing_key:
+            self._encoder, self._sealing_key = make_encoder(fresh), (fresh.key, fresh.key_id)
+        return fresh.token
+
+    def _seal(self, payload: bytes) -> bytes:
+        assert self._encoder is not None
+        return self._encoder.seal(payload)
 
     # --- the main thread -------------------------------------------------------------------------
 
@@ -376,7 +400,7 @@ class Agent:
         now = time.monotonic()
         intake = self._intake
         return AgentView(
-            to=f"{self._spec.to[0]}:{self._spec.to[1]}",
+            to=self._spec.target,
             uptime_s=now - self._began,
             started_at=self._started_at,
             inputs=[

@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgesocket.config.agent import AgentSpec, PacketSpec
+from edgesocket.collector.options import TlsOptions
+from edgesocket.config.agent import AgentSpec, PacketSpec, TlsSpec
 from edgesocket.config.agent_inputs import HttpSpec
 from edgesocket.errors import CollectorError, ConfigProblem
 from edgesocket.packet.cipher import parse_secret_key
@@ -37,6 +38,13 @@ def read_key(spec: PacketSpec, environ: Mapping[str, str] = os.environ) -> bytes
         return parse_secret_key(text)
     except ValueError as problem:
         raise SecretError(f"{spec.key_file or f'${spec.key_env}'}: {problem}") from None
+
+
+def tls_options(spec: TlsSpec | None) -> TlsOptions | None:
+    """How to use TLS; None where the connection is plain."""
+    if spec is None:
+        return None
+    return TlsOptions(spec.ca_file, spec.server_name, spec.cert_file, spec.key_file)
 
 
 def read_input_token(spec: HttpSpec, environ: Mapping[str, str] = os.environ) -> bytes | None:
@@ -87,6 +95,14 @@ def secret_problems(spec: AgentSpec, environ: Mapping[str, str] = os.environ) ->
     packet = spec.packet
     if packet is not None:
         check("agent.packet", lambda: read_key(packet, environ), "openssl rand -base64 32 prints a key")
+    options = tls_options(spec.tls)
+    if options is not None:
+        from edgesocket.collector.tls import TlsError, make_context
+
+        try:
+            make_context(options)
+        except TlsError as problem:
+            problems.append(ConfigProblem("agent.tls", str(problem), "PEM files that this user can read"))
     for one in spec.inputs:
         if isinstance(one, HttpSpec):
             check(f"agent.inputs.{one.name}", lambda one=one: read_input_token(one, environ))

@@ -21,10 +21,12 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 
 from edgesocket.collector.delivery import Delivery, NoIdLeftError, RefusedCallback, Seal
 from edgesocket.collector.doubts import MAX_WINDOW
+from edgesocket.collector.link import Link
 from edgesocket.collector.memory import ENTRY_OVERHEAD_BYTES, MemorySource
 from edgesocket.collector.options import ClientOptions
 from edgesocket.collector.retention import Retention
@@ -53,20 +55,22 @@ class CollectorClient:
         self,
         host: str,
         port: int,
-        token: bytes | str,
+        token: bytes | str | Callable[[], bytes],
         options: ClientOptions | None = None,
         *,
         source: BatchSource | None = None,
         seal: Seal | None = None,
         on_refused: RefusedCallback | None = None,
         on_notice: Callable[[str], object] | None = None,
+        find: Callable[[], tuple[str, int]] | None = None,
     ) -> None:
         """Get ready; nothing is sent before `connect`, `step` or the `with` statement.
 
         Args:
             host: name or address of the ingress.
             port: its TCP port.
-            token: the shared token; it is in no text this class gives.
+            token: the shared token, or what gives it: that is asked for every connection. It is in no text this class
+                gives.
             options: see `ClientOptions`.
             source: where batches come from, instead of `send`. The client asks it by itself, wants to be connected all
                 the time, and keeps in it what it must know after a restart.
@@ -74,13 +78,15 @@ class CollectorClient:
             on_refused: gets every batch that was refused for good. Without it, and without a source, they are only
                 counted and logged.
             on_notice: gets one line about each lost connection and the like; by default it is logged as a warning.
+            find: gives host and port instead, asked for every connection: of a job that moves. May raise OSError, and
+                is asked again later.
 
         Raises:
             ValueError: the token holds a line feed or is too long to be one, or the window is too large for a source.
             OSError: the source could not be read.
         """
         token = token.encode() if isinstance(token, str) else token
-        if b"\n" in token or len(AUTH_PREFIX) + len(token) > MAX_AUTH_LINE_BYTES:
+        if isinstance(token, bytes) and (b"\n" in token or len(AUTH_PREFIX) + len(token) > MAX_AUTH_LINE_BYTES):
             raise ValueError("the token holds a line feed or is too long")
         self._address = f"{host}:{port}"
         self._options = options or ClientOptions()
@@ -103,6 +109,8 @@ class CollectorClient:
             always=self._has_source,
             on_refused=self._refused,
             on_notice=self._on_notice,
+            connect=_connect_with(self._options),
+            find=find,
         )
 
     @property
@@ -273,3 +281,11 @@ class CollectorClient:
             self._on_refused(batch_id, payload, reply)
         elif not self._has_source:
             self._on_notice(f"batch {batch_id} was refused for good: {reply}")
+
+
+def _connect_with(options: ClientOptions) -> Callable[[str, int, bytes], Link]:
+    if options.tls is None:
+        return Link
+    from edgesocket.collector.tls import TlsMaker
+
+    return partial(Link, tls=TlsMaker(options.tls))

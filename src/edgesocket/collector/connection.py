@@ -100,12 +100,17 @@ class Connection:
             except OSError:
                 self._write_broken = True
                 return
-            if written == len(piece):
-                self._unsent.popleft()
-            else:
-                self._unsent[0] = piece[written:]
-            self._unsent_bytes -= written
-            self.written_bytes += written
+            self._written(written)
+
+    def _written(self, count: int) -> None:
+        """The network has taken so much of the oldest piece."""
+        piece = self._unsent[0]
+        if count == len(piece):
+            self._unsent.popleft()
+        else:
+            self._unsent[0] = piece[count:]
+        self._unsent_bytes -= count
+        self.written_bytes += count
 
     def read(self) -> bytes | None:
         """Bytes that have come; b"" at the end of the stream; None while there are none.

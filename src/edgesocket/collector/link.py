@@ -8,11 +8,15 @@ of the collector where none will.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from edgesocket.collector.connection import Connection
 from edgesocket.errors import AuthFailedError, RejectedError, RemoteProtocolError
 from edgesocket.protocol.collector_session import Answer, Asked, CollectorSession, Request
 from edgesocket.protocol.replies import Reply, ReplyKind
+
+if TYPE_CHECKING:
+    from edgesocket.collector.tls import TlsMaker
 
 
 class LinkLostError(Exception):
@@ -30,10 +34,10 @@ class LinkLostError(Exception):
 class Link:
     """See the module's text. Not thread-safe."""
 
-    def __init__(self, host: str, port: int, token: bytes) -> None:
-        """Begin to connect. Raises LinkLostError where that fails at once."""
+    def __init__(self, host: str, port: int, token: bytes, *, tls: TlsMaker | None = None) -> None:
+        """Begin to connect. Raises LinkLostError where that fails at once, TlsError where TLS cannot be tried."""
         try:
-            self._connection = Connection(host, port)
+            self._connection = Connection(host, port) if tls is None else _over_tls(host, port, tls)
         except OSError as problem:
             raise LinkLostError(_cause(problem)) from None
         self._session = CollectorSession()
@@ -84,12 +88,13 @@ class Link:
         Raises:
             LinkLostError: refused, broken, ended, or the ingress said what is no reply.
             AuthFailedError, RejectedError: it said so.
+            TlsError: one side does not accept the certificate of the other.
         """
         try:
             if not self._connection.connected:
-                if self._connection.check_connected():
-                    self._authenticate()
-                return []
+                if not self._connection.check_connected():
+                    return []
+                self._authenticate()
             self._connection.push()
             data = self._connection.read()
         except OSError as problem:
@@ -123,6 +128,12 @@ class Link:
         if kind is not ReplyKind.AUTH_OK:
             raise no_reply(f"__AUTH__ was answered by {shown(reply)}")
         self.authenticated = True
+
+
+def _over_tls(host: str, port: int, tls: TlsMaker) -> Connection:
+    from edgesocket.collector.tls import TlsConnection
+
+    return TlsConnection(host, port, tls)
 
 
 def no_reply(what: str) -> LinkLostError:

@@ -8,6 +8,24 @@ from edgesocket.collector.window import WindowLimits
 
 
 @dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """TLS on the way to the ingress. All files are PEM.
+
+    Attributes:
+        ca_file: certificates to trust; None: those that the system trusts.
+        server_name: name that the certificate of the ingress must have, and that it is asked for; None: the host that
+            is connected to.
+        cert_file: certificate of this side, where the ingress asks for one, and the chain above it.
+        key_file: its key, without a passphrase; None: it stands in `cert_file`.
+    """
+
+    ca_file: str | None = None
+    server_name: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClientOptions:
     """How a client behaves.
 
@@ -20,6 +38,7 @@ class ClientOptions:
             None: never give up.
         poll_least_s, poll_most_s: interval of the commit polls; it grows while there is no news.
         reconnect_least_s, reconnect_most_s: bounds of the (jittered) waits between connections.
+        tls: how to use TLS; None: the connection is plain.
     """
 
     commit: bool = False
@@ -30,3 +49,4 @@ class ClientOptions:
     poll_most_s: float = 1.0
     reconnect_least_s: float = 0.2
     reconnect_most_s: float = 30.0
+    tls: TlsOptions | None = None

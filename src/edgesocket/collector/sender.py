@@ -53,7 +53,7 @@ class Sender:
     def __init__(
         self,
         address: tuple[str, int],
-        token: bytes,
+        token: bytes | Callable[[], bytes],
         options: ClientOptions,
         delivery: Delivery,
         *,
@@ -61,16 +61,21 @@ class Sender:
         on_refused: RefusedCallback,
         on_notice: Callable[[str], object],
         connect: Callable[[str, int, bytes], Link] = Link,
+        find: Callable[[], tuple[str, int]] | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         """Get ready.
 
         Args: as for `CollectorClient`, and
             always: be connected also while there is nothing to send.
+            token: or what gives it, asked for every connection; may raise CollectorError, and is asked again later.
+            find: gives the address instead, asked for every connection; may raise OSError, and is asked again later.
             connect: makes the links; raises LinkLostError where that fails at once.
             jitter: numbers in 0..1 for the waits between connections.
         """
-        self._host, self._port = address
+        self._address = address
+        self._find = find
+        self._shown_address = "{}:{}".format(*address) if find is None else "the job"
         self._token = token
         self._options = options
         self._delivery = delivery
@@ -172,11 +177,31 @@ class Sender:
     def _begin(self, now: float) -> None:
         self._try_ends = now + self._options.connect_timeout_s
         try:
-            self._link = self._connect(self._host, self._port, self._token)
+            self._link = self._connect(*self._current_address(), self._current_token())
         except LinkLostError as loss:
             self._lost(loss, now)
+        except CollectorError as error:
+            self.end(error)
         else:
             self.phase = Phase.CONNECTING
+
+    def _current_address(self) -> tuple[str, int]:
+        if self._find is None:
+            return self._address
+        try:
+            address = self._find()
+            self._shown_address = f"{address[0]}:{address[1]}"
+            return address
+        except OSError as problem:
+            raise LinkLostError(problem.strerror or str(problem)) from None
+
+    def _current_token(self) -> bytes:
+        if isinstance(self._token, bytes):
+            return self._token
+        try:
+            return self._token()
+        except CollectorError as error:
+            raise LinkLostError(str(error)) from None
 
     def ready(self, now: float) -> None:
         """The link's descriptor is ready: take what came."""
@@ -288,7 +313,7 @@ class Sender:
         changed, self.last_problem = str(loss) != self.last_problem, str(loss)
         if self._wants_connection and (had_one or changed):
             verb = "lost the connection to" if had_one else "cannot connect to"
-            self._on_notice(f"{verb} {self._host}:{self._port}: {loss}; trying again")
+            self._on_notice(f"{verb} {self._shown_address}: {loss}; trying again")
 
     def _drop_link(self) -> None:
         if self._link is not None:

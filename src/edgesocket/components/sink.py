@@ -79,6 +79,8 @@ class SinkContext:
         prepared: manifests of prepared work whose commit is not yet known to be done, by checkpoint number, rising.
             The engine calls `commit` for each right after `open`.
         reject: takes a row that the sink refuses for good. Raises BadRecordError under `on_rejected_row = fail`.
+        file_label: not empty where two jobs write to one place (a replay beside its job): a sink that makes names of
+            epoch and checkpoint puts it into them, as the other job has the same numbers.
     """
 
     job: str
@@ -88,6 +90,7 @@ class SinkContext:
     last_checkpoint: int = 0
     prepared: dict[int, Manifest] = field(default_factory=dict)
     reject: Callable[[RejectedRow], None] = fail_on_rejected_row
+    file_label: str = ""
 
 
 class Sink(Protocol):
@@ -125,6 +128,25 @@ class FlushingSink(Protocol):
 
         Raises: as `write`; what is not sent is held back on.
         """
+
+
+@runtime_checkable
+class StagingSink(Protocol):
+    """What a sink may do besides: leave the slow part of a checkpoint to another thread, so that rows go on meanwhile.
+
+    `prepare(n)` of such a sink is `stage(n)` and `settle(n)` one behind the other, and the engine calls those two
+    instead. On the other thread it calls `settle(n)`, then `commit(n)`; beside them, on the pump, only `write` and
+    `flush`, whose rows belong to n + 1.
+    """
+
+    def stage(self, checkpoint: int) -> Manifest:
+        """First half of `prepare`: what was written so far is set apart and named. Quick; raises as `prepare`."""
+
+    def settle(self, checkpoint: int) -> None:
+        """Second half: what `stage` named is flushed and confirmed. Raises as `prepare`, and the checkpoint aborts."""
+
+    def commit(self, checkpoint: int, manifest: Manifest) -> None:
+        """See Sink; on the other thread."""
 
 
 class DecidingSink(Sink, Protocol):

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from edgesocket.components.dead_letter import DeadLetter
+from edgesocket.components.state import VitalNotes
 from edgesocket.rows import Rows
 
 SourceState = dict[str, Any]
@@ -72,6 +73,8 @@ class RestoredSource:
         unclean_floors: K as each incarnation after that of record N started with it, by epoch.
         previous_end_known: whether the arrival log of the incarnation before is complete.
         settlements: operator entries newer than record N.
+        arrivals_here: whether the arrival log of the incarnation before is here; of one that is not, what was kept
+            in the store is all there is (`SourceContext.vital`).
     """
 
     state: SourceState | None = None
@@ -81,6 +84,7 @@ class RestoredSource:
     unclean_floors: dict[int, int | None] = field(default_factory=dict)
     previous_end_known: bool = True
     settlements: tuple[OperatorSettlement, ...] = ()
+    arrivals_here: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class SourceContext:
         give_up_s: a store that fails for this long fails the job.
         dead_letter: takes a record that cannot become a row, on the pump's thread, from within `poll`.
         read_limit: what `poll` keeps to until `stop`; None: as fast as it goes.
+        vital: keeps notes that must outlive `state_dir`; None where that is part of the state.
     """
 
     job: str
@@ -122,6 +127,7 @@ class SourceContext:
     give_up_s: float = 600.0
     dead_letter: Callable[[DeadLetter], None] = lambda _: None
     read_limit: ReadLimit | None = None
+    vital: VitalNotes | None = None
 
 
 class Source(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -48,3 +49,54 @@ class Ownership(Protocol):
 
     def close(self) -> None:
         """Let go: the next starter need not wait."""
+
+
+class Scratch(Protocol):
+    """The local directory of the arrival log, where the rest of the state lies elsewhere.
+
+    A job that is started on another machine, or with a fresh disk, finds another directory, or one of an earlier stay.
+    So an incarnation leaves its mark here and in the commit log: notes belong to the state only where both agree.
+    """
+
+    log_age_ms: int
+    """How long entries of the commit log are kept at least, where the state lies."""
+
+    @property
+    def directory(self) -> Path:
+        """Where the source may keep files of its own."""
+
+    def marks(self) -> frozenset[str]:
+        """Marks of the incarnations whose notes lie here whole; none where another process may be writing here.
+
+        Raises StoreError.
+        """
+
+    def begin(self, mark: str, *, goes_on_from: str | None) -> None:
+        """An incarnation begins to write here.
+
+        Args:
+            mark: its own, nobody else's.
+            goes_on_from: the mark whose notes it has found here; None: what lies here is not of this state, and is
+                removed before anything else happens.
+
+        Raises StoreError.
+        """
+
+
+class VitalNotes(Protocol):
+    """Notes of arrivals that must outlive the scratch directory. Thread-safe."""
+
+    def kept(self) -> list[tuple[str, bytes]]:
+        """Name and bytes of the segments that earlier incarnations kept, in order. Raises StoreError."""
+
+    def keep(self, first_sequence: int, last_sequence: int, burst: bytes) -> None:
+        """Keep one burst, numbered from first to last; it is durable when this returns.
+
+        Raises StoreError: unknown whether it is kept; the same call again never does harm.
+        """
+
+    def forget_through(self, sequence: int) -> bool:
+        """A completed checkpoint covers everything up to this number, and all of earlier incarnations.
+
+        Returns whether more is left to do than one call does. Raises StoreError; a later call goes on.
+        """

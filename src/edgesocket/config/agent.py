@@ -15,6 +15,8 @@ from edgesocket.config.agent_options import (
     KIB,
     MIB,
     AgentOption,
+    check_key_id,
+    check_lookup_url,
     check_variable,
     choice,
     number,
@@ -26,7 +28,7 @@ from edgesocket.config.agent_options import (
 )
 from edgesocket.config.convert import shorten
 from edgesocket.config.nodes import BrokenNode, ListNode, Node, ObjectNode, Report, Scalar, describe
-from edgesocket.config.options import Kind, OptionTable, parse_options
+from edgesocket.config.options import Kind, OptionTable, ParsedOptions, parse_options
 from edgesocket.errors import ConfigError
 
 _EXAMPLE = "inputs: [{ type: file, paths: [/var/log/*.log] }]"
@@ -62,6 +64,17 @@ class PacketSpec:
     compression: str
     key_file: str | None
     key_env: str | None
+    key_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSpec:
+    """TLS on the way to the ingress. Attributes: the options of `tls`."""
+
+    ca_file: str | None
+    server_name: str | None
+    cert_file: str | None
+    key_file: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +95,26 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
-    """Everything the agent shall do. Attributes: the options of the file; `to` is host and port."""
+    """Everything the agent shall do. Attributes: the options of the file; `to` is host and port, None with `via`."""
 
-    to: tuple[str, int]
+    to: tuple[str, int] | None
+    via: str | None
+    job: str | None
     token_file: str | None
     token_env: str | None
     spool: SpoolSpec
     inputs: tuple[InputSpec, ...]
     packet: PacketSpec | None
+    tls: TlsSpec | None
     window: WindowSpec
     http: ServiceSpec | None
     host: str | None
     drain_timeout_s: int
+
+    @property
+    def target(self) -> str:
+        """Where records go, for people."""
+        return f"{self.to[0]}:{self.to[1]}" if self.to is not None else f"job {self.job}, wherever {self.via} says"
 
 
 def read_inputs(node: Node, path: str, report: Report) -> tuple[InputSpec, ...]:
@@ -201,6 +222,34 @@ PACKET = OptionTable(
         check=check_variable,
         example="EDGESOCKET_SECRET_KEY",
     ),
+    text(
+        "key_id",
+        "Name of that key, said in each packet; for an ingress that knows several. The file or variable holds the key "
+        "alone.",
+        check=check_key_id,
+        example="2026-11",
+    ),
+)
+
+TLS = OptionTable(
+    text(
+        "ca_file",
+        "PEM file with the certificates to trust.",
+        default_text="those that the system trusts",
+        example="/etc/edgesocket/ca.crt",
+    ),
+    text(
+        "server_name",
+        "Name that the certificate of the ingress must have.",
+        default_text="the host in `to`",
+        example="edge.example.com",
+    ),
+    text(
+        "cert_file",
+        "PEM file with this agent's own certificate, where the ingress asks for one.",
+        example="/etc/edgesocket/agent.crt",
+    ),
+    text("key_file", "PEM file with its key, without a passphrase.", example="/etc/edgesocket/agent.key"),
 )
 
 WINDOW = OptionTable(
@@ -217,11 +266,18 @@ AGENT = OptionTable(
     AgentOption(
         name="to",
         kind=Kind.TEXT,
-        required=True,
         check=split_address,
+        default_text="`via` and `job` say where",
         example="edge.example.com:9999",
         description="The ingress, as host:port.",
     ),
+    text(
+        "via",
+        "Instead of `to`: a lookup (`edgesocket lookup`) that is asked before every connection where `job` is now.",
+        check=check_lookup_url,
+        example="http://lookup.example.com:8090",
+    ),
+    text("job", "Name of the job that `via` is asked for.", example="edge"),
     text("token_file", "File with the token of the ingress.", example="/etc/edgesocket/token"),
     text(
         "token_env",
@@ -254,6 +310,16 @@ AGENT = OptionTable(
         build=PacketSpec,
         description="Send packets (`packet_mode = PACKET` at the ingress). Without it records are sent as they are.",
         example="{ compression: gzip }",
+    ),
+    AgentOption(
+        name="tls",
+        kind=Kind.BLOCK,
+        table=TLS,
+        build=TlsSpec,
+        default_text="none: the connection is plain",
+        description="Encrypt the connection; the certificate of the ingress is always checked. `tls: {}` trusts what "
+        "the system trusts.",
+        example="{ ca_file: /etc/edgesocket/ca.crt }",
     ),
     AgentOption(
         name="window",
@@ -291,11 +357,21 @@ def read_agent(root: ObjectNode, name: str, report: Report) -> AgentSpec:
         AgentConfigError: there is a problem.
     """
     parsed = parse_options(AGENT, without_secrets(root, "agent", report), "agent", report)
+    _check_target(parsed, report)
     if None not in (parsed.values.get("token_file"), parsed.values.get("token_env")):
         report.problem(parsed.place("token_env"), "agent.token_env", "there is a token_file too", "keep one of them")
     packet = parsed.values.get("packet")
     if packet is not None and packet.key_file is not None and packet.key_env is not None:
         report.problem(parsed.place("packet"), "agent.packet.key_env", "there is a key_file too", "keep one of them")
+    if packet is not None and packet.key_id is not None and packet.key_file is None and packet.key_env is None:
+        report.problem(
+            parsed.place("packet"), "agent.packet.key_id", "there is no key", "key_file: /etc/edgesocket/key"
+        )
+    tls = parsed.values.get("tls")
+    if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+        missing = "cert_file" if tls.cert_file is None else "key_file"
+        message = "a certificate and its key go together"
+        report.problem(parsed.place("tls"), f"agent.tls.{missing}", message, f"{missing}: FILE")
     if report.problems:
         raise AgentConfigError(report.sorted_problems(name))
     spec = AgentSpec(**parsed.values)
@@ -306,6 +382,19 @@ def read_agent(root: ObjectNode, name: str, report: Report) -> AgentSpec:
         report.problem(parsed.place("spool"), "agent.spool.max_bytes", message, fix)
         raise AgentConfigError(report.sorted_problems(name))
     return spec
+
+
+def _check_target(parsed: ParsedOptions, report: Report) -> None:
+    """See that it is said where records go, and once."""
+    to, via, job = (parsed.values.get(name) for name in ("to", "via", "job"))
+    if not parsed.has("to", "via", "job"):
+        return
+    if to is None and via is None:
+        report.problem(parsed.place("to"), "agent.to", "is required, and missing", "to: edge.example.com:9999")
+    elif to is not None and (via is not None or job is not None):
+        report.problem(parsed.place("via"), "agent.via", "there is an address in `to` too", "keep one of them")
+    elif via is not None and not job:
+        report.problem(parsed.place("via"), "agent.job", "is required with `via`, and missing", "job: edge")
 
 
 _RECORDS_IN_SPOOL = 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from edgesocket.config.convert import Refused, shorten
 from edgesocket.config.options import INT_MAX, Kind, Option
@@ -17,6 +18,7 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+_KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -119,6 +121,15 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_key_id(name: str) -> str:
+    """The id of a key. What is none may be the key itself: it is not shown."""
+    if not _KEY_ID.match(name):
+        raise Refused(
+            "is not the id of a key: up to 64 letters, digits, dots, dashes and underscores", "key_id: 2026-11"
+        )
+    return name
+
+
 def check_variable(name: str) -> str:
     """The name of an environment variable. What is none may be the secret itself: it is not shown."""
     if not _VARIABLE.match(name):
@@ -150,6 +161,16 @@ def split_address(address: str) -> tuple[str, int]:
     if not (colon and host and good_port) or any(char.isspace() or char in "/@?#" for char in host):
         raise Refused(f"{shorten(address, quote=True)} is not host:port", "edge.example.com:9999, or [::1]:9999")
     return host, int(digits)
+
+
+def check_lookup_url(url: str) -> str:
+    """The address of a lookup: `http://HOST:PORT` or https. Raises Refused."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Refused("is not the address of a lookup", "http://lookup.example.com:8090")
+    if parts.username or parts.password:
+        raise Refused("holds a name or a password, which the lookup does not ask for", "leave them out")
+    return url.rstrip("/")
 
 
 def _shown_size(value: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -67,16 +67,16 @@ ENTRIES = (
 """Every table of a job file, and of the edge agent's file."""
 
 
-def find_entries(name: str) -> list[Entry]:
+def find_entries(name: str, entries: Sequence[Entry] = ENTRIES) -> list[Entry]:
     """The tables called so, in any letter case: `Kafka`, `sink Kafka`, `env`, `sink`."""
     wanted = name.replace(".", " ").lower()
-    return [one for one in ENTRIES if wanted in (one.title.lower(), one.plugin.lower(), one.kind)]
+    return [one for one in entries if wanted in (one.title.lower(), one.plugin.lower(), one.kind)]
 
 
-def find_options(name: str) -> list[tuple[Entry, str, Option]]:
+def find_options(name: str, entries: Sequence[Entry] = ENTRIES) -> list[tuple[Entry, str, Option]]:
     """Every option called so, under its name or an older one, with the table it stands in and its path there."""
     found: list[tuple[Entry, str, Option]] = []
-    for entry in ENTRIES:
+    for entry in entries:
         for path, option in walk(entry.table):
             names = (option.name, *option.aliases, *option.former, path)
             if name.lower() in (f"{entry.path}.{path}".lower(), *(one.lower() for one in names)):
@@ -84,10 +84,10 @@ def find_options(name: str) -> list[tuple[Entry, str, Option]]:
     return found
 
 
-def nearest(name: str) -> str:
+def nearest(name: str, entries: Sequence[Entry] = ENTRIES) -> str:
     """The table or option somebody probably meant, or an empty string."""
-    known = {one.plugin.lower(): one.plugin for one in ENTRIES if one.plugin}
-    known |= {option.name.lower(): option.name for entry in ENTRIES for _, option in walk(entry.table)}
+    known = {one.plugin.lower(): one.plugin for one in entries if one.plugin}
+    known |= {option.name.lower(): option.name for entry in entries for _, option in walk(entry.table)}
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     return known[near[0]] if near else ""
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from edgesocket.config.convert import Refused, shorten
-from edgesocket.config.nodes import Report
+from edgesocket.config.nodes import Node, Report
 from edgesocket.config.options import INT_MAX, Kind, Option, OptionTable, ParsedOptions, duration, whole_number
-from edgesocket.config.schema import read_schema
-from edgesocket.packet.cipher import parse_secret_key
+from edgesocket.packet.keys import PacketKey, parse_keys
 from edgesocket.protocol.grammar import (
     AUTH_PREFIX,
     DEFAULT_MAX_LINE_BYTES,
     DEFAULT_MAX_RECORD_BYTES,
     MAX_AUTH_LINE_BYTES,
 )
-from edgesocket.rows import VALUE_COLUMN
-from edgesocket.schema.types import RowSchema
+
+if TYPE_CHECKING:
+    from edgesocket.schema.types import RowSchema
 
 MAX_TOKEN_BYTES = MAX_AUTH_LINE_BYTES - len(AUTH_PREFIX)
 """A longer token could never be sent: the first line has a limit."""
+
+MAX_TOKENS = 64
+"""Each login is compared with all of them."""
+
+MAX_NETWORKS = 256
+MAX_CLIENT_NAMES = 1024
+
+VALUE = "value"
+"""`rows.VALUE_COLUMN`, the column of rows without a schema; written here because `rows` needs numpy."""
 
 _MAX_RATIO_DIGITS = 18
 
@@ -31,7 +40,64 @@ def _port(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535
 
 
-def _check_token(token: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSpec:
+    """TLS on the port. Attributes: the options of `tls`."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str | None
+    client_names: tuple[str, ...]
+    min_version: Literal["1.2", "1.3"]
+
+
+def _build_tls(**given: Any) -> TlsSpec:
+    spec = TlsSpec(**given)
+    if spec.client_names and spec.client_ca_file is None:
+        message = "client_names without client_ca_file: no certificate is asked for, so it has no name"
+        raise Refused(message, "set client_ca_file, or delete client_names")
+    return spec
+
+
+def _check_client_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(names) > MAX_CLIENT_NAMES:
+        raise Refused(f"there are {len(names)} names, and at most {MAX_CLIENT_NAMES} can be compared")
+    for name in names:
+        if not name.strip():
+            raise Refused("one of the names is blank", 'client_names = ["pump-7"]')
+        if "*" in name.removeprefix("*."):
+            raise Refused(f"{shorten(name, quote=True)}: only a leading *. stands for anything", '"*.plant.example"')
+    return names
+
+
+def _check_networks(texts: tuple[str, ...]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    networks = []
+    for text in texts:
+        try:
+            networks.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            shown = shorten(text, quote=True)
+            if "host bits" in str(error):
+                fix = f'"{ipaddress.ip_network(text.strip(), strict=False)}"'
+                raise Refused(f"{shown} is an address inside a network, not a network", fix) from None
+            raise Refused(f"{shown} is no network", 'allow = ["10.0.0.0/8", "192.168.1.7"]') from None
+    if not networks:
+        raise Refused("the list is empty, so nobody could connect", "delete it: then everybody may")
+    if len(networks) > MAX_NETWORKS:
+        raise Refused(f"there are {len(networks)} networks, and at most {MAX_NETWORKS} can be compared")
+    return tuple(networks)
+
+
+def _check_tokens(tokens: tuple[str, ...]) -> tuple[str, ...]:
+    if not tokens:
+        raise Refused("the list is empty", 'token = "a long random text"')
+    if len(tokens) > MAX_TOKENS:
+        raise Refused(f"there are {len(tokens)} tokens, and at most {MAX_TOKENS} can be compared")
+    return tuple(dict.fromkeys(map(check_token, tokens)))
+
+
+def check_token(token: str) -> str:
+    """The token itself, where a collector could send it. Raises Refused, without any of it."""
     if not token.strip():
         raise Refused("the token is blank", 'token = "a long random text"')
     if "\n" in token or "\r" in token:
@@ -41,9 +107,9 @@ def _check_token(token: str) -> str:
     return token
 
 
-def _check_secret_key(text: str) -> bytes:
+def _check_secret_keys(texts: tuple[str, ...]) -> tuple[PacketKey, ...]:
     try:
-        return parse_secret_key(text)
+        return parse_keys(texts)
     except ValueError as error:
         raise Refused(str(error), "openssl rand -base64 32 prints a key") from None
 
@@ -91,6 +157,13 @@ METADATA_FIELDS = ("batch_id", "received_time", "peer")
 """What can be added to rows as columns."""
 
 
+def _read_schema(node: Node, path: str, report: Report) -> RowSchema:
+    """As `config.schema` reads it: loaded for jobs that have a schema, so that options can be shown anywhere."""
+    from edgesocket.config.schema import read_schema
+
+    return read_schema(node, path, report)
+
+
 def _check_metadata(given: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """Metadata field and column name, in the order of the job file. `BatchId` is `batch_id`, as SeaTunnel spells."""
     spelled = {field.replace("_", ""): field for field in METADATA_FIELDS}
@@ -110,6 +183,49 @@ def _check_metadata(given: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(wanted)
 
 
+TLS = OptionTable(
+    Option(
+        name="cert_file",
+        kind=Kind.TEXT,
+        required=True,
+        example='"/etc/edgesocket/tls.crt"',
+        description="PEM file with the certificate, and the chain above it.",
+    ),
+    Option(
+        name="key_file",
+        kind=Kind.TEXT,
+        required=True,
+        example='"/etc/edgesocket/tls.key"',
+        description="PEM file with its key, without a passphrase.",
+    ),
+    Option(
+        name="client_ca_file",
+        kind=Kind.TEXT,
+        default_text="none: no certificate is asked for",
+        example='"/etc/edgesocket/collectors-ca.crt"',
+        description="PEM file with the certificates that a collector's own certificate has to be signed by.",
+    ),
+    Option(
+        name="client_names",
+        kind=Kind.TEXT_LIST,
+        default=(),
+        default_text="any",
+        check=_check_client_names,
+        example='["pump-7.plant.example", "*.edge.example"]',
+        description="Names of which a collector's certificate has to have one; `*.` stands for one label.",
+    ),
+    Option(
+        name="min_version",
+        kind=Kind.CHOICE,
+        default="1.2",
+        choices=("1.2", "1.3"),
+        example='"1.3"',
+        description="Oldest version of TLS that is spoken.",
+    ),
+)
+"""What can stand in `tls`."""
+
+
 EDGE_SOCKET = OptionTable(
     Option(
         name="port",
@@ -123,13 +239,23 @@ EDGE_SOCKET = OptionTable(
     ),
     Option(
         name="token",
-        kind=Kind.TEXT,
+        kind=Kind.TEXTS,
         required=True,
+        required_unless="token_file",
+        default=(),
         secret=True,
-        check=_check_token,
+        check=_check_tokens,
         former=("auth_token",),
         example='"my-edge-token"',
-        description="Shared secret that a collector sends in its first line.",
+        description="Shared secret that a collector sends in its first line; a list of them while it is changed: each "
+        "will do. Not needed with `token_file`.",
+    ),
+    Option(
+        name="token_file",
+        kind=Kind.TEXT,
+        example='"/etc/edgesocket/tokens"',
+        description="File with more tokens, one a line; lines that begin with # are comments. Read again when it "
+        "changes, without a restart.",
     ),
     Option(
         name="auth_type",
@@ -149,12 +275,47 @@ EDGE_SOCKET = OptionTable(
     ),
     Option(
         name="secret_key",
-        kind=Kind.TEXT,
+        kind=Kind.TEXTS,
+        default=(),
         secret=True,
-        check=_check_secret_key,
+        check=_check_secret_keys,
         former=("aes_secret_key_base64",),
         example='"<what openssl rand -base64 32 prints>"',
-        description="AES-256 key for encrypted packets: base64 of 32 bytes.",
+        description="AES-256 key for encrypted packets: base64 of 32 bytes. A list while it is changed, each with its "
+        'id before it if it has one: `"2026-11:<base64>"`.',
+    ),
+    Option(
+        name="secret_key_file",
+        kind=Kind.TEXT,
+        example='"/etc/edgesocket/keys"',
+        description="File with more such keys, one a line; lines that begin with # are comments. Read again when it "
+        "changes, without a restart.",
+    ),
+    Option(
+        name="tls",
+        kind=Kind.BLOCK,
+        table=TLS,
+        build=_build_tls,
+        default_text="none: the port is plain",
+        example='{ cert_file = "/etc/edgesocket/tls.crt", key_file = "/etc/edgesocket/tls.key" }',
+        description="Encrypt the connection, see docs/security.md. Files are read again when they change, for the next "
+        "connection.",
+    ),
+    Option(
+        name="allow",
+        kind=Kind.TEXT_LIST,
+        default=(),
+        default_text="everybody",
+        check=_check_networks,
+        example='["10.0.0.0/8", "192.168.1.7"]',
+        description="Networks and addresses that may connect. All others are closed at once, and counted.",
+    ),
+    duration(
+        "auth_backoff_max_ms",
+        5000,
+        "How long an address that failed to authenticate again and again waits at most until it is heard; 0: not at "
+        "all. Never more than half of auth_timeout_ms.",
+        minimum=0,
     ),
     whole_number("local_queue_capacity", 1024, "Most records the queue holds."),
     Option(
@@ -185,7 +346,7 @@ EDGE_SOCKET = OptionTable(
     Option(
         name="schema",
         kind=Kind.STRUCTURE,
-        read=read_schema,
+        read=_read_schema,
         default_text="one text column named value, the payload as it came",
         example='{ fields { user_id = "int", event = "string" } }',
         description="Fields of the JSON payloads, see docs/schema.md.",
@@ -338,17 +499,24 @@ class EdgeSocketOptions:
     """The options of one EdgeSocket source, checked. Meanings and limits stand in `EDGE_SOCKET`.
 
     Attributes:
-        secret_key: the key itself, 32 bytes.
+        token: every token that stands in the job file.
+        secret_key: every key that stands in the job file, in the order they are tried.
+        allow: the networks; none: everybody may connect.
         queue_backpressure_watermark_ratio: exactly as written.
         repeated_id: None: "resend" if a sink of the job claims exactly once, else "record".
         metadata_fields: metadata field and column name, in the order of the columns.
     """
 
     port: int
-    token: str = field(repr=False)
+    token: tuple[str, ...] = field(repr=False)
+    token_file: str | None
     auth_type: Literal["TOKEN"]
     packet_mode: Literal["RAW", "PACKET"]
-    secret_key: bytes | None = field(repr=False)
+    secret_key: tuple[PacketKey, ...] = field(repr=False)
+    secret_key_file: str | None
+    tls: TlsSpec | None
+    allow: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+    auth_backoff_max_ms: int
     local_queue_capacity: int
     queue_backpressure_watermark_ratio: Decimal
     queue_full_retry_after_ms: int
@@ -381,17 +549,24 @@ class EdgeSocketOptions:
 
     @classmethod
     def of(cls, **given: Any) -> EdgeSocketOptions:
-        """Options with the table's default for everything not given. For tests and embedding; checks nothing."""
+        """Options with the table's default for everything not given. For tests and embedding; checks nothing.
+
+        `token` may be one text, `secret_key` the bytes of one key.
+        """
+        if isinstance(given.get("token"), str):
+            given["token"] = (given["token"],)
+        if isinstance(given.get("secret_key"), bytes):
+            given["secret_key"] = (PacketKey(given["secret_key"]),)
         return cls(**{**EDGE_SOCKET.defaults(), **given})
 
 
 def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:
     """Checks that need more than one option."""
     _check_metadata_columns(parsed, path, report)
-    if not parsed.has("packet_mode", "require_encryption", "secret_key"):
+    if not parsed.has("packet_mode", "require_encryption", "secret_key", "secret_key_file"):
         return
     raw = parsed.values["packet_mode"] == "RAW"
-    has_key = parsed.values["secret_key"] is not None
+    has_key = bool(parsed.values["secret_key"]) or parsed.values["secret_key_file"] is not None
     if parsed.values["require_encryption"] and (raw or not has_key):
         place = parsed.place("require_encryption")
         if raw:
@@ -400,7 +575,8 @@ def check_edge_socket(parsed: ParsedOptions, path: str, report: Report) -> None:
             message, fix = "without a secret_key no packet can be decrypted", "set the same secret_key on both sides"
         report.problem(place, f"{path}.require_encryption", message, fix)
     elif raw and has_key:
-        report.note(f"{parsed.place('secret_key')}: {path}.secret_key is not used, because packet_mode is RAW")
+        name = "secret_key" if parsed.values["secret_key"] else "secret_key_file"
+        report.note(f"{parsed.place(name)}: {path}.{name} is not used, because packet_mode is RAW")
 
 
 def _check_metadata_columns(parsed: ParsedOptions, path: str, report: Report) -> None:
@@ -408,7 +584,7 @@ def _check_metadata_columns(parsed: ParsedOptions, path: str, report: Report) ->
     if not parsed.has("metadata_fields", "schema"):
         return
     schema: RowSchema | None = parsed.values["schema"]
-    taken = [VALUE_COLUMN] if schema is None else list(schema.names)
+    taken = [VALUE] if schema is None else list(schema.names)
     for wanted, column in parsed.values["metadata_fields"]:
         if column in taken:
             message = f"the rows have a column {shorten(column, quote=True)} already"

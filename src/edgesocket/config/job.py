@@ -103,6 +103,7 @@ def load_job(
         transforms=_transform_specs(transforms, wiring),
         dead_letter=_sink_spec(dead_letter, ()) if dead_letter else None,
         notes=tuple(report.notes),
+        secrets=frozenset(report.secrets),
     )
 
 

@@ -182,6 +182,8 @@ class Report:
     lenient: bool = False
     problems: dict[tuple[Location, ConfigProblem], None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set, repr=False)
+    """Values of secret options, as they were written: what no log line may hold."""
 
     def problem(self, location: Location, path: str, message: str, fix: str = "", *, exact: bool = False) -> None:
         """Add a problem; the same one twice counts once. `exact`: name the column too."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -44,6 +45,8 @@ class Kind(enum.Enum):
     DURATION = "duration"
     SIZE = "size"
     TEXT_LIST = "list of text"
+    TEXTS = "text, or list of texts"
+    """Always a tuple. Unlike in a TEXT_LIST, one text is one text, whatever commas are in it."""
     TEXT_MAP = "map of text to text"
     BLOCK = "block"
     BLOCKS = "list of blocks"
@@ -62,6 +65,7 @@ class Option:
         default: the value when it is absent; already converted.
         default_text: how the reference shows the default where the value itself does not say it.
         required: a job without it is refused.
+        required_unless: name of another option that does instead of a required one.
         minimum, maximum: inclusive limits of a number, duration or size.
         above: exclusive lower limit.
         choices: the words a CHOICE may be, in their canonical spelling. Any letter case is accepted.
@@ -88,6 +92,7 @@ class Option:
     default: Any = None
     default_text: str = ""
     required: bool = False
+    required_unless: str = ""
     minimum: int | Decimal | None = None
     maximum: int | Decimal | None = None
     above: int | Decimal | None = None
@@ -295,7 +300,7 @@ class _BlockReader:
                 self._refuse_later(option, given)
             elif given:
                 self._take(option, given, parsed)
-            elif option.required:
+            elif option.required and option.required_unless not in self._given:
                 del parsed.values[option.key]
                 if option.name not in self._hinted:
                     message = "is required, and missing"
@@ -370,6 +375,8 @@ class _BlockReader:
                 return
             elif option.kind is Kind.TEXT_LIST:
                 value = self._text_list(node, path)
+            elif option.kind is Kind.TEXTS:
+                value = _texts(option, node)
             elif option.kind is Kind.BLOCKS:
                 self._take_blocks(option, node, path, parsed)
                 return
@@ -377,6 +384,8 @@ class _BlockReader:
                 value = convert_scalar(option, node)
             else:
                 raise convert.Refused(f"needs a single value, not {describe(node)}")
+            if option.secret:
+                self._report.secrets.update(_texts_in(value))
             parsed.values[option.key] = option.check(value) if option.check else value
         except convert.Refused as refused:
             fix = refused.fix or option.suggestion
@@ -483,6 +492,18 @@ def _is_null(node: Node) -> bool:
     return isinstance(node, Scalar) and node.is_null
 
 
+def _texts(option: Option, node: Node) -> tuple[str, ...]:
+    """TEXTS: one text or a list of them, each as it stands."""
+    texts: list[str] = []
+    for item in node.items if isinstance(node, ListNode) else (node,):
+        if isinstance(item, BrokenNode):
+            continue  # reported already
+        if not isinstance(item, Scalar) or _is_null(item):
+            raise convert.Refused(f"needs a text or a list of texts, not {describe(item)}", location=item.location)
+        texts.append(convert_scalar(option, item))
+    return tuple(texts)
+
+
 def convert_scalar(option: Option, scalar: Scalar) -> Any:
     """Turn one written value into the option's type and check its limits.
 
@@ -491,7 +512,7 @@ def convert_scalar(option: Option, scalar: Scalar) -> Any:
     """
     text = scalar.text
     shown = "the value" if option.secret else convert.shorten(text, quote=True)
-    if option.kind is Kind.TEXT:
+    if option.kind in (Kind.TEXT, Kind.TEXTS):
         if scalar.cut:
             raise convert.Refused(
                 "the text ends where a comment begins",
@@ -508,3 +529,15 @@ def convert_scalar(option: Option, scalar: Scalar) -> Any:
     if option.kind is Kind.DECIMAL:
         return limits.check(convert.to_decimal(text, shown), shown)
     return limits.check(convert.to_quantity(text, shown, option.unit), shown)
+
+
+_NAMES_A_SECRET = re.compile(r"(?i)password|secret|token|key|auth|jaas")
+
+
+def _texts_in(value: Any) -> list[str]:
+    """The texts that a secret value holds; of a map, those under a name that says so (others are plain settings)."""
+    if isinstance(value, Mapping):
+        return [str(inner) for name, inner in value.items() if _NAMES_A_SECRET.search(str(name))]
+    if isinstance(value, tuple):
+        return [part for part in value if isinstance(part, str)]
+    return [value] if isinstance(value, str) else []

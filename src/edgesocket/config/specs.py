@@ -105,6 +105,7 @@ class JobSpec:
         transforms: each behind those it takes rows from.
         dead_letter: where records and rows go that were refused for good.
         notes: what was filled in, ignored or read under an old name: one line each, for the log.
+        secrets: the values of its secret options, for masking what is said of it.
     """
 
     name: str
@@ -114,6 +115,7 @@ class JobSpec:
     transforms: tuple[TransformSpec, ...] = ()
     dead_letter: SinkSpec | None = None
     notes: tuple[str, ...] = ()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def arguments(options: Any) -> dict[str, Any]:

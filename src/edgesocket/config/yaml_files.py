@@ -1,6 +1,6 @@
 """SeaTunnel's engine files: what of `seatunnel.yaml` and `hazelcast.yaml` means something here.
 
-`seatunnel.yaml` gives defaults for checkpoints, below what a job's env says, and the directory that job states lie in.
+`seatunnel.yaml` gives defaults for checkpoints, below what a job's env says, and where job states lie.
 `hazelcast.yaml` gives labels (its member attributes). Everything else is noted and has no effect. PyYAML is needed, and
 imported when a file is read: the extra `yaml`.
 """
@@ -15,28 +15,21 @@ from typing import Any
 from edgesocket.config.env import ENV
 from edgesocket.config.nodes import Field, Location, Report, Scalar
 from edgesocket.config.options import Kind
+from edgesocket.config.s3_settings import S3Settings
+from edgesocket.config.state_storage import STORAGE, is_storage_key, read_storage
 from edgesocket.errors import ConfigError
 
 _CHECKPOINT = "seatunnel.engine.checkpoint"
-_STORAGE = f"{_CHECKPOINT}.storage"
-_PLUGIN_CONFIG = f"{_STORAGE}.plugin-config"
 _HTTP = "seatunnel.engine.http"
 
 _ENV_OPTIONS = {
     f"{_CHECKPOINT}.interval": "checkpoint.interval",
     f"{_CHECKPOINT}.timeout": "checkpoint.timeout",
     f"{_CHECKPOINT}.min-pause": "min-pause",
-    f"{_STORAGE}.max-retained": "checkpoint.max-retained",
+    f"{STORAGE}.max-retained": "checkpoint.max-retained",
 }
-_STORAGE_KEYS = frozenset({f"{_STORAGE}.type", f"{_PLUGIN_CONFIG}.namespace"})
-_FILE_SYSTEM_KEYS = (
-    f"{_PLUGIN_CONFIG}.storage.type",
-    f"{_PLUGIN_CONFIG}.fs.defaultFS",
-    f"{_PLUGIN_CONFIG}.fs.default.name",
-)
-_FIX = (
-    "type = localfile with plugin-config.namespace, a directory on this host (or shared by the hosts that may run it)"
-)
+HTTP_SETTINGS = ("enable-http", "port", "enable-dynamic-port", "port-range")
+"""Settings of the http service that count here."""
 
 MAX_VALUES = 10_000
 """Values of one file. Aliases of aliases can make any number of them out of a few lines."""
@@ -51,14 +44,16 @@ class SeaTunnelYaml:
 
     Attributes:
         env_defaults: env options, for `load_job`.
-        state_root: the directory that the states of jobs lie in; empty where the file names none.
+        state_root: the directory, or `s3://bucket/prefix`, that the states of jobs lie in; empty: the file names none.
         http: settings of the http service by their names, as text.
+        s3: how the bucket of `state_root` is reached.
         notes: what has no effect, one line each.
     """
 
     env_defaults: dict[str, Field] = field(default_factory=dict)
     state_root: str = ""
     http: dict[str, str] = field(default_factory=dict)
+    s3: S3Settings = field(default_factory=S3Settings)
     notes: tuple[str, ...] = ()
 
 
@@ -87,13 +82,14 @@ def read_seatunnel_yaml(text: str, name: str) -> SeaTunnelYaml:
                 defaults[option.name] = Field(scalar, BEFORE_EVERYTHING, scalar.location)
         elif not _is_known(key):
             report.note(f"{scalar.location}: {key} has no effect here")
-    state_root = _state_root(settings, report)
+    state_root, s3 = read_storage(settings, report)
     if report.problems:
         raise ConfigError(report.sorted_problems(name))
     http = {key.removeprefix(f"{_HTTP}."): one.text for key, one in settings.items() if key.startswith(f"{_HTTP}.")}
-    if http:
-        report.note(f"{name}: the http settings are read, and there is no http service yet")
-    return SeaTunnelYaml(defaults, state_root, http, tuple(report.notes))
+    for key in http:
+        if key not in HTTP_SETTINGS:
+            report.note(f"{settings[f'{_HTTP}.{key}'].location}: {_HTTP}.{key} has no effect here")
+    return SeaTunnelYaml(defaults, state_root, http, s3, tuple(report.notes))
 
 
 def read_hazelcast_yaml(text: str, name: str) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -112,36 +108,7 @@ def read_hazelcast_yaml(text: str, name: str) -> tuple[dict[str, str], tuple[str
 
 
 def _is_known(key: str) -> bool:
-    return key in _STORAGE_KEYS or key in _FILE_SYSTEM_KEYS or key.startswith(f"{_HTTP}.")
-
-
-def _state_root(settings: dict[str, Scalar], report: Report) -> str:
-    """The namespace of a checkpoint storage on local files; every other kind of storage is refused by its name."""
-    kind = settings.get(f"{_STORAGE}.type")
-    for key in (f"{_STORAGE}.type", *_FILE_SYSTEM_KEYS):
-        scalar = settings.get(key)
-        if scalar is None:
-            continue
-        text = scalar.text.strip().lower()
-        local = text in ("localfile", "local", "file") or text.startswith("file:")
-        # "hdfs" is also what SeaTunnel calls its one driver for file systems; fs.defaultFS then says which it is.
-        if not local and not (text == "hdfs" and _is_local_file_system(settings)):
-            shown = text.partition(":")[0]
-            report.problem(
-                scalar.location, key, f"checkpoints cannot be kept in {shown}: states lie in local files", _FIX
-            )
-    namespace = settings.get(f"{_PLUGIN_CONFIG}.namespace")
-    if namespace is None or (kind is None and report.problems):
-        return ""
-    path = namespace.text.removeprefix("file://")
-    if not path.startswith("/"):
-        message = f"{namespace.text} is not an absolute path of a local directory"
-        report.problem(namespace.location, f"{_PLUGIN_CONFIG}.namespace", message, "namespace: /var/lib/edgesocket")
-    return path
-
-
-def _is_local_file_system(settings: dict[str, Scalar]) -> bool:
-    return any(settings[key].text.startswith("file:") for key in _FILE_SYSTEM_KEYS if key in settings)
+    return is_storage_key(key) or key.startswith(f"{_HTTP}.")
 
 
 def _settings(text: str, name: str) -> dict[str, Scalar]:

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
+from edgesocket.checkpoint.commit_log import KEEP_AGE_MS
 from edgesocket.checkpoint.effects import CommitDeciding, Create, Procedure, Wait
 from edgesocket.checkpoint.entries import LOG_DIRECTORY
 from edgesocket.checkpoint.log_view import Log
@@ -16,6 +17,14 @@ from edgesocket.engine.plan import JobPlan
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.errors import BadRecordError, ComponentError, StoreError
 from edgesocket.ingress.sizing import STATE_LIMIT_BYTES
+from edgesocket.telemetry.events import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointsFailed,
+    CheckpointsRecovered,
+    StateGrewLarge,
+    StateShrank,
+)
 
 
 def describe_large(blob_bytes: Mapping[str, int]) -> str:
@@ -60,7 +69,7 @@ class CheckpointRunner:
         first_number: n of the first checkpoint.
         interval_s, timeout_s: see `JobPlan`.
         give_up_s: checkpoints that fail for this long fail the job.
-        report: told of failures, once when they begin and when they end.
+        report: told of each checkpoint that ended, and of failures once when they begin and when they end.
         completed: told of each checkpoint that completed, with the time.
     """
 
@@ -76,7 +85,7 @@ class CheckpointRunner:
         interval_s: float,
         timeout_s: float,
         give_up_s: float,
-        report: Callable[[str], None],
+        report: Callable[[object], None],
         completed: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.figures = CheckpointFigures()
@@ -182,6 +191,7 @@ class CheckpointRunner:
         figures = self.figures
         if not end.completed:
             figures.failed += 1
+            self._report(CheckpointAborted(self._number - 1, now - self._started_at, end.reason))
             self._note_failure(end.reason, now)
             if isinstance(end.error, BadRecordError):
                 raise end.error
@@ -189,7 +199,7 @@ class CheckpointRunner:
                 raise end.error
             return False
         if figures.failing_since is not None:
-            self._report(f"checkpoints complete again after {now - figures.failing_since:.0f} s")
+            self._report(CheckpointsRecovered(now - figures.failing_since))
             figures.failing_since = None
         figures.completed += 1
         figures.last_number = self._number - 1
@@ -198,6 +208,9 @@ class CheckpointRunner:
         if end.written:
             figures.last_state_bytes = end.state_bytes
             self._watch_size(end)
+        self._report(
+            CheckpointCompleted(figures.last_number, figures.last_duration_s, end.state_bytes if end.written else 0)
+        )
         self._completed(now)
         return True
 
@@ -206,15 +219,15 @@ class CheckpointRunner:
         figures, was_large = self.figures, self.figures.large_state
         figures.large_state = describe_large(end.blob_bytes)
         if figures.large_state and not was_large:
-            self._report(f"checkpoint {figures.last_number}: {figures.large_state}")
+            self._report(StateGrewLarge(figures.last_number, figures.large_state))
         elif was_large and not figures.large_state:
-            self._report(f"checkpoint {figures.last_number}: its state is below {_megabytes(STATE_LIMIT_BYTES)} again")
+            self._report(StateShrank(figures.last_number, _megabytes(STATE_LIMIT_BYTES)))
 
     def _note_failure(self, reason: str, now: float) -> None:
         figures = self.figures
         if figures.failing_since is None:
             figures.failing_since = now
-            self._report(f"checkpoint {self._number - 1} did not complete: {reason}; no ACK until one does")
+            self._report(CheckpointsFailed(self._number - 1, reason))
         figures.last_failure = reason
         if now - figures.failing_since > self._give_up_s:
             raise ComponentError(f"no checkpoint completed for {now - figures.failing_since:.0f} s: {reason}")
@@ -222,5 +235,6 @@ class CheckpointRunner:
 
 def checkpoint_of(plan: JobPlan, log: Log, sinks: SinkGroup, number: int, *, force: bool) -> Procedure[CheckpointEnd]:
     """The procedure of one checkpoint; `force`: also if nothing changed since the last one."""
-    wanted = CheckpointPlan(number, log.epoch, sinks.deciding is not None, plan.checkpoints_kept, force)
+    age_ms = KEEP_AGE_MS if plan.apart is None else plan.apart.log_age_ms
+    wanted = CheckpointPlan(number, log.epoch, sinks.deciding is not None, plan.checkpoints_kept, force, age_ms)
     return checkpoint(wanted, log)

@@ -26,15 +26,15 @@ from edgesocket.checkpoint.recovery import Recovered, recover
 from edgesocket.components.source import Source
 from edgesocket.components.state import Host, Ownership, StateStore
 from edgesocket.engine.checkpoints import CheckpointRunner, checkpoint_of
-from edgesocket.engine.helpers import Helpers
 from edgesocket.engine.log_watch import LogWatch
-from edgesocket.engine.performing import ProcedureRun, perform_on, unix_ms
+from edgesocket.engine.performing import Beside, ProcedureRun, perform_on, unix_ms
 from edgesocket.engine.plan import JobPlan
 from edgesocket.engine.pump import Pump
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.engine.standing import Standing
-from edgesocket.engine.starting import prepared_manifests, restored_source, source_context, take_job
+from edgesocket.engine.starting import begin_scratch, prepared_manifests, restored_source, source_context, take_job
 from edgesocket.engine.status import describe
+from edgesocket.engine.stored_notes import StoredNotes
 from edgesocket.errors import (
     BadRecordError,
     ComponentError,
@@ -44,6 +44,7 @@ from edgesocket.errors import (
     RuleBrokenError,
     StoreError,
 )
+from edgesocket.telemetry.events import CheckpointRepaired, DrainFailed, EndNotWritten
 
 REPLY_GRACE_S = 5.0
 """How long a graceful stop waits for owed replies to be read."""
@@ -80,14 +81,16 @@ class Incarnation:
         self._owner = owner
         self._host = host
         self._log = Log()
+        self._mark = ""
         self._source: Source | None = None
         self._sinks = SinkGroup(plan, report, now)
         self._checkpoints: CheckpointRunner | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
         self._pumping: Pump | None = None
         self._standing = Standing(owner, plan.lease_ms, report, now)
-        self._helpers = Helpers(self._standing.beat, self._tick, self._publish, self._standing.fail, now)
+        self._helpers = plan.make_helpers(self._standing.beat, self._tick, self._publish, self._standing.fail, now)
         self._state = "starting"
+        self._began = now()
         self._told_of_checkpoint: Callable[[float], None] = lambda _: None
 
     # ---- from other threads --------------------------------------------------------------------------------------
@@ -119,6 +122,7 @@ class Incarnation:
         return {
             "state": self._state,
             "epoch": self._log.epoch,
+            "running_for_s": round(self._now() - self._began, 1),
             "rows_written": 0 if self._pumping is None else self._pumping.rows,
             **describe(self._plan, self._host, self._sinks, figures, self._source, self._now()),
         }
@@ -153,7 +157,7 @@ class Incarnation:
         except ComponentError as error:
             if not self._standing.stop_requested:
                 raise
-            self._report(f"not everything could be written before the end: {error}")
+            self._report(DrainFailed(str(error)))
             return False
         except FencedError:
             self._standing.fence()
@@ -162,7 +166,7 @@ class Incarnation:
             self._release()
 
     def _acquire(self) -> None:
-        self._log, self._previous_end_known = take_job(self._plan, self._owner, self._host, self._drive, self._report)
+        self._log, self._mark = take_job(self._plan, self._owner, self._host, self._drive, self._report)
 
     def _restore(self) -> None:
         plan, log, sinks = self._plan, self._log, self._sinks
@@ -172,12 +176,15 @@ class Incarnation:
         sinks.open_deciding(log.epoch)
         recovered: Recovered = self._drive(recover(log, log.epoch, has_deciding_sink=sinks.deciding is not None))
         for note in recovered.notes:
-            self._report(note)
+            self._report(CheckpointRepaired(note))
         sinks.open_others(log.epoch, recovered, prepared_manifests(log, recovered))
-        restored = restored_source(log, recovered, previous_end_known=self._previous_end_known)
-        k = source.open(source_context(plan, log.epoch, self._standing, self._sinks, self._report), restored)
+        restored = restored_source(plan, log, recovered, self._host)
+        begin_scratch(plan, log, self._mark)
+        vital = None if plan.apart is None else StoredNotes(self._store, log.epoch, recovered.epoch)
+        k = source.open(source_context(plan, log.epoch, self._standing, self._sinks, self._report, vital), restored)
         self._source = self._standing.source = source  # from here on other threads look at it
-        started = Started(log.epoch, unix_ms(), k, plan.arrival_sync_ms, self._host.name, self._host.boot)
+        mark = self._mark if plan.apart is not None else ""
+        started = Started(log.epoch, unix_ms(), k, plan.arrival_sync_ms, self._host.name, self._host.boot, mark)
         self._drive(append(log, started))
         self._checkpoints = CheckpointRunner(
             self._make_checkpoint,
@@ -226,12 +233,12 @@ class Incarnation:
         completed = self._pumping.drain_and_checkpoint(deadline)
         if completed:
             broken = "; ".join(str(error) for error in self._sinks.close())
-            self._append_ended(reason=broken)
+            self._append_ended(reason=broken, covered=True)
             if broken:
                 raise RuleBrokenError(broken)
         return completed
 
-    def _append_ended(self, *, reason: str, batch_id: int = 0) -> None:
+    def _append_ended(self, *, reason: str, batch_id: int = 0, covered: bool = False) -> None:
         """Say in the log how this incarnation ended; the arrival log is complete when it is closed cleanly."""
         assert self._source is not None
         self._stop_keeper()
@@ -239,9 +246,11 @@ class Incarnation:
             self._source.silence()
         clean = self._source.close(clean=True)
         try:
-            self._drive(append(self._log, Ended(self._log.epoch, unix_ms(), clean, reason[:500], batch_id)))
+            covered = covered and clean
+            ended = Ended(self._log.epoch, unix_ms(), clean, reason[:500], batch_id, covered)
+            self._drive(append(self._log, ended))
         except EdgeSocketError as error:
-            self._report(f"the end could not be written to the log: {error}")
+            self._report(EndNotWritten(str(error)))
 
     def _make_checkpoint(self, number: int, force: bool) -> Any:
         return checkpoint_of(self._plan, self._log, self._sinks, number, force=force)
@@ -256,7 +265,8 @@ class Incarnation:
             raise StoreError(effect.reason)
         if isinstance(effect, effects.Create | effects.Read | effects.List | effects.Remove):
             return self._store.perform(effect)
-        return self._perform(effect)
+        result = self._perform(effect)
+        return result.done_here() if isinstance(result, Beside) else result
 
     def _perform(self, effect: Any) -> Any:
         return perform_on(effect, self._source, self._sinks)

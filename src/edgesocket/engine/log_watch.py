@@ -14,9 +14,13 @@ from edgesocket.checkpoint.log_view import Log
 from edgesocket.components.source import OperatorSettlement, Source
 from edgesocket.engine.performing import ProcedureRun
 from edgesocket.errors import DamagedStateError, EdgeSocketError, FencedError
+from edgesocket.telemetry.events import CommitLogUnreadable
 
 LOG_WATCH_S = 1.0
 """How often an owner looks whether the commit log has moved on without it."""
+
+QUIET_WATCH_S = 2.0
+"""The same while no rows come."""
 
 THOROUGH_LOOK_EVERY = 10
 """Every so many looks the directory is listed too."""
@@ -46,6 +50,8 @@ class LogWatch:
         self._look: ProcedureRun | None = None
         self._looks = 0
         self._next_look = 0.0
+        self.period_s = LOG_WATCH_S
+        """From one look to the next."""
 
     @property
     def under_way(self) -> bool:
@@ -73,9 +79,9 @@ class LogWatch:
         except (FencedError, DamagedStateError):
             raise
         except EdgeSocketError as error:
-            self._report(f"the commit log cannot be read: {error}")
+            self._report(CommitLogUnreadable(str(error)))
         self._look = None
-        self._next_look = now + LOG_WATCH_S
+        self._next_look = now + self.period_s
         return False
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from edgesocket.checkpoint import effects
@@ -22,19 +24,38 @@ PerformHere = Callable[[Any], Any]
 """Performs an effect at once, on the calling thread; raises what the effect raises."""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What an effect still has to do before its result counts, and that a thread beside the pump may do."""
+
+    result: Any
+    work: Callable[[], None]
+
+    def done_here(self) -> Any:
+        """Do it on this thread. Returns the result; raises as the work does."""
+        self.work()
+        return self.result
+
+
 def perform_on(effect: Any, source: Source | None, sinks: SinkGroup) -> Any:
-    """Perform an effect that is for source or sinks, or asks the time. Until sinks are fenced there is no source."""
+    """Perform an effect that is for source or sinks, or asks the time. Until sinks are fenced there is no source.
+
+    Returns: the effect's result, or `Beside`.
+    """
     match effect:
         case effects.FenceDeciding(epoch):
             return _deciding(sinks).fence(epoch)
         case effects.AskDeciding():
             return _deciding(sinks).landed()
         case effects.PrepareSinks(number):
-            return sinks.prepare(number)
+            prepared, settle = sinks.prepare(number)
+            return prepared if settle is None else Beside(prepared, settle)
         case effects.CommitDeciding(number, manifests):
-            return sinks.commit(number, manifests, CommitRole.DECIDING)
+            sinks.commit(number, manifests, CommitRole.DECIDING)
+            return None
         case effects.CommitSinks(number, manifests):
-            return sinks.commit(number, manifests, CommitRole.RECOMMITTABLE)
+            publish = sinks.commit(number, manifests, CommitRole.RECOMMITTABLE)
+            return None if publish is None else Beside(None, publish)
         case effects.WallClock():
             return unix_ms()
     assert source is not None
@@ -65,7 +86,7 @@ class ProcedureRun:
 
     Args:
         procedure: the generator.
-        here: performs everything but store effects and waits.
+        here: performs everything but store effects and waits; where it answers `Beside`, the rest is done like these.
         in_store: performs store effects; called on `executor`'s thread.
         executor: one store thread.
         wake: tells the pump to look again; called on the store thread.
@@ -128,22 +149,26 @@ class ProcedureRun:
                 self.done, self.result = True, end.value
                 return True
             if isinstance(effect, Create | Read | List | Remove | Encode):
-                self._pending = self._executor.submit(self._slowly, effect)
-                self._pending.add_done_callback(lambda _: self._wake())
+                self._hand_over(partial(self._slowly, effect))
                 return False
             if isinstance(effect, Wait):
                 self._here(effect)
                 self._not_before = now + effect.seconds
                 return False
-            step = self._performed(effect)
+            try:
+                result = self._here(effect)
+            except Exception as error:  # the procedure decides what an error means
+                step = partial(self._procedure.throw, error)
+                continue
+            if isinstance(result, Beside):
+                self._hand_over(result.done_here)
+                return False
+            step = partial(self._procedure.send, result)
+
+    def _hand_over(self, work: Callable[[], Any]) -> None:
+        """Let the store thread do something slow, and wake the pump when it is done."""
+        self._pending = self._executor.submit(work)
+        self._pending.add_done_callback(lambda _: self._wake())
 
     def _slowly(self, effect: Any) -> Any:
         return effect.encode() if isinstance(effect, Encode) else self._in_store(effect)
-
-    def _performed(self, effect: Any) -> Callable[[], Any]:
-        try:
-            result = self._here(effect)
-        except Exception as error:  # the procedure decides what an error means
-            caught = error
-            return lambda: self._procedure.throw(caught)
-        return lambda: self._procedure.send(result)

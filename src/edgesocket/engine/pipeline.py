@@ -16,6 +16,24 @@ Routed = tuple[str, Rows]
 """A sink's id, and rows for it."""
 
 
+class RowsFor(Rows):
+    """Rows that go to one sink as they are, past the transforms: a replay gives such, which has transformed them itself.
+
+    Attributes:
+        sink_id: the sink; the rows have its type.
+    """
+
+    __slots__ = ("sink_id",)
+    sink_id: str
+
+    @classmethod
+    def of(cls, sink_id: str, rows: Rows) -> RowsFor:
+        """The same rows, for one sink."""
+        made = cls(rows.schema, rows.count, rows.first_id, rows.ids, lambda: rows.batch, rows.records)
+        made.sink_id = sink_id
+        return made
+
+
 class Pipeline:
     """The transforms of one job, made and bound to the type of the source's rows.
 
@@ -51,6 +69,9 @@ class Pipeline:
 
     def routed(self, rows: Rows) -> Iterator[Routed]:
         """What becomes of rows of the source: for each sink, its rows in order."""
+        if isinstance(rows, RowsFor):
+            yield rows.sink_id, rows
+            return
         made: dict[str, list[Rows]] = {self._source_id: [rows]}
         for inputs, transform, output in self._steps:
             results = (transform.apply(rows) for name in inputs for rows in made[name])

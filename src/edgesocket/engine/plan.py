@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgesocket.components.sink import Sink
 from edgesocket.components.source import ReadLimit, Source
+from edgesocket.components.state import Scratch
 from edgesocket.components.transform import Transform
+from edgesocket.engine.helpers import Helpers
+from edgesocket.engine.rounds import SharedHelpers
+from edgesocket.engine.tap import Tap
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ class JobPlan:
 
     Attributes:
         name: job name; the state belongs to it.
-        state_dir: where log, blobs, arrival log, lock and beat live.
+        state_dir: the local directory of the arrival log, and of whatever else the source keeps in files of its own.
+        state: where the state lies, for messages; empty: in `state_dir`.
+        apart: what looks after `state_dir` where the state lies elsewhere; None where it is part of the state.
         source_id, make_source: the source.
         sinks: where rows go.
         transforms: what happens to rows on their way, each behind those it takes rows from.
@@ -61,6 +67,9 @@ class JobPlan:
         give_up_s: a store or sink that fails for this long fails the job.
         take_over: do not wait for the beat of another owner.
         drop_sink_state: sinks whose prepared work may be forgotten.
+        file_label: what sinks put into names of files; see SinkContext.
+        tap: where somebody may look at rows in flight.
+        make_helpers: makes what beats, looks after the source and publishes the status; arguments as of `Helpers`.
     """
 
     name: str
@@ -85,3 +94,8 @@ class JobPlan:
     give_up_s: float = 600.0
     take_over: bool = False
     drop_sink_state: frozenset[str] = frozenset()
+    state: str = ""
+    apart: Scratch | None = None
+    file_label: str = ""
+    tap: Tap = field(default_factory=Tap, compare=False)
+    make_helpers: Callable[..., Helpers | SharedHelpers] = Helpers

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 from edgesocket.components.source import Source
 from edgesocket.engine.checkpoints import CheckpointRunner
-from edgesocket.engine.log_watch import LOG_WATCH_S, LogWatch
+from edgesocket.engine.log_watch import LOG_WATCH_S, QUIET_WATCH_S, LogWatch
 from edgesocket.engine.plan import JobPlan
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.engine.standing import Standing
 from edgesocket.errors import EdgeSocketError
+from edgesocket.telemetry.events import LastStepFailed
 
 DECIDING_LOOK_S = 0.001
 """How often the pump looks whether a checkpoint that a sink decides has ended."""
@@ -64,7 +65,8 @@ class Pump:
             if not self._looking_at_log(now):
                 checkpoints.advance(now)
             until_flush = self._flush_if_due(self._now())
-            self.move(min(LOG_WATCH_S, checkpoints.seconds_until_due(self._now()), until_flush))
+            pause_s = min(self._watch.period_s, checkpoints.seconds_until_due(self._now()), until_flush)
+            self._watch.period_s = LOG_WATCH_S if self.move(pause_s) else QUIET_WATCH_S
 
     def move(self, timeout_s: float) -> int:
         """Move what is queued to the sinks. Returns how many records, or 1 while none may be moved."""
@@ -72,8 +74,10 @@ class Pump:
             # Its transaction is open until the checkpoint is decided: more rows would go into it.
             time.sleep(DECIDING_LOOK_S)
             return 1
-        moved = 0
+        moved, tap = 0, self._plan.tap
         for rows in self._source.poll(timeout_s):
+            if tap.listening:
+                tap.offer(rows)
             self._sinks.write(rows, self._while_a_sink_fails)
             moved += rows.count
             del rows  # or it would stay in memory while the source makes the next one
@@ -119,7 +123,7 @@ class Pump:
                     checkpoints.advance(self._now())
                 time.sleep(DECIDING_LOOK_S)
         except EdgeSocketError as error:
-            report(f"what was under way has failed too: {error}")
+            report(LastStepFailed(str(error)))
         checkpoints.end_early(self._now())
 
     def _looking_at_log(self, now: float) -> bool:
@@ -129,7 +133,7 @@ class Pump:
         """Let sinks send what they hold back when it is time. Returns the seconds until the next time."""
         interval_s = self._plan.flush_interval_s
         if not interval_s:
-            return LOG_WATCH_S
+            return QUIET_WATCH_S
         if self._next_flush is None or now >= self._next_flush:
             if self._next_flush is not None:
                 self._sinks.flush()

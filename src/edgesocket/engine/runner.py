@@ -18,6 +18,7 @@ from edgesocket.errors import (
     FencedError,
     StoreError,
 )
+from edgesocket.telemetry.events import RestartScheduled
 
 
 class JobRunner:
@@ -31,6 +32,10 @@ class JobRunner:
         report: told of everything that happens, for the log.
         publish_status: given the status about once a second, and when the state changes.
         now: a steady clock in seconds.
+
+    Attributes:
+        restarts: how often the job has been started again.
+        last_error: why, the last time; also why it ended, where it failed.
     """
 
     def __init__(
@@ -53,6 +58,10 @@ class JobRunner:
         self._budget = RestartBudget(plan.retry_times, plan.retry_reset_s)
         self._stopping = threading.Event()
         self._incarnation: Incarnation | None = None
+        self._between: str = ""
+        """The state while no incarnation runs: restarting, ended, failed or fenced."""
+        self.restarts = 0
+        self.last_error = ""
 
     def stop(self) -> None:
         """Ask for a graceful end. Safe on any thread, but not in a signal handler: it takes locks."""
@@ -67,6 +76,21 @@ class JobRunner:
         incarnation = self._incarnation
         return incarnation is not None and incarnation.fenced
 
+    def status(self) -> dict[str, Any]:
+        """What an operator wants to know, as JSON, as of now. Safe on any thread.
+
+        `state` is starting, running, stopping, restarting, ended, failed or fenced.
+        """
+        incarnation = self._incarnation
+        if incarnation is None:
+            return self._completed({"job": self._plan.name, "state": "starting"})
+        return self._completed(incarnation.status())
+
+    def _completed(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The status of an incarnation, and what outlives it."""
+        state = self._between or status["state"]
+        return {**status, "state": state, "restarts": self.restarts, "last_error": self.last_error}
+
     def run(self) -> bool:
         """Run until stopped.
 
@@ -78,25 +102,35 @@ class JobRunner:
         """
         while True:
             try:
-                return self._run_once()
+                complete = self._run_once()
+                self._between = "ended"
+                return complete
             except EdgeSocketError as error:
+                self.last_error = str(error)
                 if not _may_heal(error) or self._stopping.is_set() or not self._budget.failed():
+                    self._between = "fenced" if isinstance(error, FencedError) else "failed"
                     raise
-                self._report(
-                    f"the job failed: {error}; starting again in {self._plan.retry_interval_s:g} s "
-                    f"({self._budget.left} restarts left)"
-                )
+                self._between = "restarting"
+                self._report(RestartScheduled(self.last_error, self._plan.retry_interval_s, self._budget.left))
+                if (status := self.status()).get("epoch"):  # else the status that is shown is another process's
+                    self._publish_status(status)
             if self._stopping.wait(self._plan.retry_interval_s):
+                self._between = "ended"
                 return False
+            self.restarts += 1
+            self._between = ""
 
     def _run_once(self) -> bool:
         store, owner = self._open_store(), self._make_owner()
-        incarnation = Incarnation(self._plan, store, owner, self._host, self._report, self._publish_status, self._now)
+        incarnation = Incarnation(self._plan, store, owner, self._host, self._report, self._publish, self._now)
         incarnation.on_checkpoint(self._budget.checkpoint_completed)
         self._incarnation = incarnation
         if self._stopping.is_set():
             incarnation.stop()
         return incarnation.run()
+
+    def _publish(self, status: dict[str, Any]) -> None:
+        self._publish_status(self._completed(status))
 
 
 def _may_heal(error: EdgeSocketError) -> bool:

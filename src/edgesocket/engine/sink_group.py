@@ -21,12 +21,15 @@ from edgesocket.components.sink import (
     RejectedRow,
     Sink,
     SinkContext,
+    StagingSink,
     fail_on_rejected_row,
 )
 from edgesocket.engine.pipeline import Pipeline
 from edgesocket.engine.plan import JobPlan, SinkPlan
+from edgesocket.engine.sink_figures import SinkFigures
 from edgesocket.errors import ComponentError, ConfigError, ConfigProblem, EdgeSocketError, RuleBrokenError
 from edgesocket.rows import Rows
+from edgesocket.telemetry.events import SinkCloseFailed, SinkFailed, SinkRecovered
 
 RETRY_S = 1.0
 """How long after a failed write it is tried again."""
@@ -49,9 +52,10 @@ class SinkGroup:
         failing_since: seconds of the clock since when a write has failed; None while all is well.
         last_failure: the cause.
         dead_letters: how many records and rows went to the dead letters.
+        figures: what is counted of each sink, by its id.
     """
 
-    def __init__(self, plan: JobPlan, report: Callable[[str], None], now: Callable[[], float]) -> None:
+    def __init__(self, plan: JobPlan, report: Callable[[object], None], now: Callable[[], float]) -> None:
         self.failing_since: float | None = None
         self.last_failure = ""
         self._plan = plan
@@ -62,6 +66,7 @@ class SinkGroup:
         self._letters: list[DeadLetter] = []
         self._failing = ("", "")  # the sink, and what it failed at: a write that is buffered heals no flush
         self.dead_letters = 0
+        self.figures: dict[str, SinkFigures] = {sink.sink_id: SinkFigures() for sink in self._plans()}
 
     # ---- opening -------------------------------------------------------------------------------------------------
 
@@ -108,7 +113,9 @@ class SinkGroup:
             if sink.commit_role is not CommitRole.DECIDING:
                 sink.open(self._context(sink_id, epoch, recovered.number, prepared))
         known = {sink_id: manifest for sink_id, manifest in prepared.items() if sink_id in self._sinks}
-        self.commit(recovered.number, known, CommitRole.RECOMMITTABLE)
+        publish = self.commit(recovered.number, known, CommitRole.RECOMMITTABLE)
+        if publish is not None:
+            publish()
 
     def _context(self, sink_id: str, epoch: int, number: int, prepared: Manifests) -> SinkContext:
         return SinkContext(
@@ -119,6 +126,7 @@ class SinkGroup:
             prepared={number: prepared[sink_id]} if sink_id in prepared else {},
             schema=self._schema_of(sink_id),
             reject=self._rejecter(sink_id),
+            file_label=self._plan.file_label,
         )
 
     def _schema_of(self, sink_id: str) -> pa.Schema:
@@ -170,9 +178,13 @@ class SinkGroup:
             self._letters = []
 
     def _write_to(self, sink_id: str, rows: Rows, meanwhile: Callable[[], bool]) -> None:
+        figures = self.figures[sink_id]
         while True:
+            began = self._now()
             try:
                 self._sinks[sink_id].write(rows)
+                figures.write_s.observe(self._now() - began)
+                figures.rows += rows.count
                 break
             except ComponentError as error:
                 self._note_failure(sink_id, "write", error)
@@ -201,17 +213,16 @@ class SinkGroup:
 
     def _note_success(self, sink_id: str, what: str) -> None:
         if self.failing_since is not None and self._failing == (sink_id, what):
-            self._report(f"sink {sink_id} takes rows again after {self._now() - self.failing_since:.0f} s")
+            self._report(SinkRecovered(sink_id, self._now() - self.failing_since))
             self.failing_since = None
 
     def _note_failure(self, sink_id: str, what: str, error: ComponentError) -> None:
         self._failing = sink_id, what
+        self.figures[sink_id].failures += 1
         self.last_failure = f"{sink_id}: {error}"
         if self.failing_since is None:
             self.failing_since = self._now()
-            self._report(
-                f"sink {sink_id} does not take rows: {error}; they wait in the queue, and no ACK until it does"
-            )
+            self._report(SinkFailed(sink_id, str(error)))
 
     def _waited(self, meanwhile: Callable[[], bool]) -> bool:
         """Let some time pass. Returns whether the write may be tried again."""
@@ -233,22 +244,47 @@ class SinkGroup:
                 return sink  # type: ignore[return-value]
         return None
 
-    def prepare(self, number: int) -> Manifests:
-        """Step 2. Returns what is left to be committed."""
+    def prepare(self, number: int) -> tuple[Manifests, Callable[[], None] | None]:
+        """Step 2. Returns what is left to be committed, and what is left to do of this step, on any thread."""
         manifests: Manifests = {}
+        staged: list[tuple[str, StagingSink, float]] = []
         letters = self._plan.dead_letter
         for sink_id, sink in self._sinks.items():
             if letters is not None and sink_id == letters.sink_id:
                 self.write_letters(lambda: False)
-            manifests[sink_id] = sink.prepare(number)
-        return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}
+            began = self._now()
+            if isinstance(sink, StagingSink):
+                manifests[sink_id] = sink.stage(number)
+                staged.append((sink_id, sink, self._now() - began))
+            else:
+                manifests[sink_id] = sink.prepare(number)
+                self.figures[sink_id].prepare_s.observe(self._now() - began)
 
-    def commit(self, number: int, manifests: Manifests, role: CommitRole) -> None:
-        """Steps 4 and 6: those of one role."""
+        def settle() -> None:
+            for sink_id, sink, staged_s in staged:
+                began = self._now()
+                sink.settle(number)
+                self.figures[sink_id].prepare_s.observe(staged_s + self._now() - began)
+
+        return {sink_id: manifest for sink_id, manifest in manifests.items() if manifest}, settle if staged else None
+
+    def commit(self, number: int, manifests: Manifests, role: CommitRole) -> Callable[[], None] | None:
+        """Steps 4 and 6: those of one role. Returns what is left to do of this step, on any thread."""
+        left: list[tuple[StagingSink, Manifest]] = []
         for sink_id, manifest in manifests.items():
             sink = self._sinks[sink_id]
-            if sink.commit_role is role:
+            if sink.commit_role is not role:
+                continue
+            if isinstance(sink, StagingSink):
+                left.append((sink, manifest))
+            else:
                 sink.commit(number, manifest)
+
+        def publish() -> None:
+            for sink, manifest in left:
+                sink.commit(number, manifest)
+
+        return publish if left else None
 
     def close(self) -> list[RuleBrokenError]:
         """Close sinks and transforms, once. Returns what sinks have against the rows of the run; reports the rest."""
@@ -260,7 +296,7 @@ class SinkGroup:
             except RuleBrokenError as error:
                 broken.append(error)
             except EdgeSocketError as error:
-                self._report(f"closing sink {sink_id}: {error}")
+                self._report(SinkCloseFailed(sink_id, str(error)))
         if self._pipeline is not None:
             self._pipeline.close()
         return broken

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from edgesocket.components.source import Source
 from edgesocket.components.state import Ownership
 from edgesocket.errors import EdgeSocketError, FencedError
+from edgesocket.telemetry.events import BeatMissed
 
 
 class Standing:
@@ -57,7 +58,7 @@ class Standing:
         except FencedError:
             raise
         except EdgeSocketError as error:
-            self._report(f"no sign of life could be shown: {error}")
+            self._report(BeatMissed(str(error)))
 
     def fail(self, error: BaseException) -> None:
         """End the incarnation with `error`; a fenced one falls silent at once."""

@@ -12,20 +12,23 @@ from edgesocket.checkpoint.effects import Procedure
 from edgesocket.checkpoint.entries import Claim, Commit, Ended
 from edgesocket.checkpoint.log_view import Log
 from edgesocket.checkpoint.recovery import (
+    IN_THE_STATE,
     Recovered,
+    arrivals_here,
     check_damage,
     previous_end_is_known,
     settlements_after,
     unclean_floors,
 )
 from edgesocket.components.source import RestoredSource, SourceContext
-from edgesocket.components.state import Host, Ownership
+from edgesocket.components.state import Host, Ownership, VitalNotes
 from edgesocket.engine.log_watch import settlement
 from edgesocket.engine.performing import unix_ms
 from edgesocket.engine.plan import JobPlan
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.engine.standing import Standing
 from edgesocket.errors import ConfigError, ConfigProblem, FencedError, NotOwnerError
+from edgesocket.telemetry.events import SchemaChanged
 
 
 def take_job(
@@ -34,8 +37,8 @@ def take_job(
     host: Host,
     drive: Callable[[Procedure[Any]], Any],
     report: Callable[[object], None],
-) -> tuple[Log, bool]:
-    """Claim the job. Returns the log, now ours, and whether it is known how the incarnation before ended.
+) -> tuple[Log, str]:
+    """Claim the job. Returns the log, now ours, and the token of the claim.
 
     Raises:
         NotOwnerError: it runs elsewhere.
@@ -44,14 +47,13 @@ def take_job(
     owner.watch(plan.lease_ms, take_over=plan.take_over)
     log: Log = drive(read_log())
     drive(check_damage(log))
-    end_is_known = previous_end_is_known(log, host.name, host.boot)
     check_identity(plan, log, report)
     try:
-        drive(claim(log, claim_of(plan, host, unix_ms())))
+        claimed: Claim = drive(claim(log, claim_of(plan, host, unix_ms())))
     except FencedError as error:
         raise NotOwnerError(f"job {plan.name}: another process claimed it at the same moment") from error
     owner.start(log.epoch)
-    return log, end_is_known
+    return log, claimed.token
 
 
 def claim_of(plan: JobPlan, host: Host, time_ms: int) -> Claim:
@@ -80,12 +82,12 @@ def check_identity(plan: JobPlan, log: Log, report: Callable[[object], None]) ->
     if earlier.job != plan.name:
         problem = ConfigProblem(
             "env.job.name",
-            f"the state in {plan.state_dir} belongs to job {earlier.job}",
+            f"the state in {plan.state or plan.state_dir} belongs to job {earlier.job}",
             "give this job another --state-dir",
         )
         raise ConfigError([problem])
     if earlier.schema_hash != plan.schema_hash:
-        report("the schema changed since the last run; going on with the new one")
+        report(SchemaChanged())
 
 
 def prepared_manifests(log: Log, recovered: Recovered) -> dict[str, Any]:
@@ -100,9 +102,14 @@ def prepared_manifests(log: Log, recovered: Recovered) -> dict[str, Any]:
     return manifests
 
 
-def restored_source(log: Log, recovered: Recovered, *, previous_end_known: bool) -> RestoredSource:
-    """What the source goes on from."""
+def restored_source(plan: JobPlan, log: Log, recovered: Recovered, host: Host) -> RestoredSource:
+    """What the source goes on from. No earlier owner may be able to answer any more.
+
+    Raises:
+        StoreError: the directory of the arrival log failed.
+    """
     record = recovered.record
+    marks = IN_THE_STATE if plan.apart is None else plan.apart.marks()
     log_index = 0 if record is None else record["log_index"]
     return RestoredSource(
         state=None if record is None else record["source"],
@@ -110,13 +117,29 @@ def restored_source(log: Log, recovered: Recovered, *, previous_end_known: bool)
         blobs=recovered.blobs,
         rolled_back=recovered.rolled_back,
         unclean_floors=unclean_floors(log, after=recovered.epoch),
-        previous_end_known=previous_end_known,
+        previous_end_known=previous_end_is_known(log, host.name, host.boot, marks),
+        arrivals_here=arrivals_here(log, marks) is not None,
         settlements=tuple(settlement(index, entry) for index, entry in settlements_after(log, log_index)),
     )
 
 
+def begin_scratch(plan: JobPlan, log: Log, mark: str) -> None:
+    """Make the directory of the arrival log this incarnation's, where it lies apart from the state.
+
+    Raises:
+        StoreError: it cannot be used.
+    """
+    if plan.apart is not None:
+        plan.apart.begin(mark, goes_on_from=arrivals_here(log, plan.apart.marks()))
+
+
 def source_context(
-    plan: JobPlan, epoch: int, standing: Standing, sinks: SinkGroup, report: Callable[[object], None]
+    plan: JobPlan,
+    epoch: int,
+    standing: Standing,
+    sinks: SinkGroup,
+    report: Callable[[object], None],
+    vital: VitalNotes | None = None,
 ) -> SourceContext:
     """What the source is told."""
     return SourceContext(
@@ -129,4 +152,5 @@ def source_context(
         give_up_s=plan.give_up_s,
         dead_letter=sinks.bury,
         read_limit=plan.read_limit,
+        vital=vital,
     )

@@ -18,13 +18,14 @@ def describe(
     """The job, and how its parts fare, as far as there are any yet."""
     status: dict[str, Any] = {
         "job": plan.name,
+        "source_id": plan.source_id,
         "pid": os.getpid(),
         "host": host.name,
         "endpoint": plan.endpoint,
         "sinks": describe_sinks(sinks, now),
     }
     if figures is not None:
-        status["checkpoints"] = describe_checkpoints(figures, now)
+        status["checkpoints"] = {**describe_checkpoints(figures, now), "interval_s": plan.checkpoint_interval_s}
     if source is not None:
         status["source"] = source.status()
     return status
@@ -46,11 +47,12 @@ def describe_checkpoints(figures: CheckpointFigures, now: float) -> dict[str, An
 
 
 def describe_sinks(sinks: SinkGroup, now: float) -> dict[str, Any]:
-    """Whether sinks take rows."""
+    """Whether sinks take rows, and what is counted of each."""
     return {
         "failing_for_s": _ago(sinks.failing_since, now),
         "last_failure": sinks.last_failure,
         "dead_letters": sinks.dead_letters,
+        "each": {sink_id: figures.as_json() for sink_id, figures in sinks.figures.items()},
     }
 
 

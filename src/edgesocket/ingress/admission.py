@@ -7,6 +7,7 @@ later, always.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from edgesocket.compression import Compression
 from edgesocket.errors import DecodeError
 from edgesocket.ingress.fingerprints import fingerprint, fingerprint_builder
 from edgesocket.packet.codec import PacketDecoder
+from edgesocket.packet.keys import PacketKey
 
 
 @dataclass(slots=True)  # made once a record: a frozen one takes four times as long
@@ -85,21 +87,38 @@ class PacketCodec:
         """See PayloadCodec."""
         builder = fingerprint_builder()
         opened = self._decoder.open(payload, on_piece=builder.update)
-        return Admitted(opened.compressed_bytes, opened.compression, builder.digest(), opened.iv, opened.record)
+        iv = None if opened.iv is None else opened.key_mark + opened.iv
+        return Admitted(opened.compressed_bytes, opened.compression, builder.digest(), iv, opened.record)
+
+    def use_keys(self, keys: Sequence[PacketKey]) -> None:
+        """Decrypt with these from now on. Any thread."""
+        self._decoder.use_keys(keys)
 
 
 IVS_REMEMBERED = 4096
+FIRST_IVS_REMEMBERED = 4096
 
 
 class IvMemory:
-    """The newest ivs. A collector that uses one twice gives both texts away to whoever sees both packets."""
+    """The first ivs of this process and the newest ones, each with its key's mark, over all connections.
+
+    A collector that uses one twice with one key gives both texts away to whoever sees both packets. The usual way to do
+    that is a counter that starts again: so the first ones are kept as well as the newest.
+    """
 
     def __init__(self) -> None:
+        self._first: dict[bytes, tuple[int, bytes]] = {}
         self._seen: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
 
     def is_reused(self, iv: bytes, batch_id: int, digest: bytes) -> bool:
         """Whether another record had this iv lately; the same batch with the same payload is no other one."""
         record = (batch_id, digest)
+        first = self._first.get(iv)
+        if first is not None:
+            return first != record
+        if len(self._first) < FIRST_IVS_REMEMBERED:
+            self._first[iv] = record
+            return False
         known = self._seen.pop(iv, record)
         self._seen[iv] = record
         if len(self._seen) > IVS_REMEMBERED:

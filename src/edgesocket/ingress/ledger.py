@@ -174,6 +174,12 @@ class Ledger:
             return RESEND
         return RETRY
 
+    @property
+    def oldest_unconfirmed(self) -> int | None:
+        """The lowest id that was received and is not confirmed; None where there is none."""
+        lowest = [ids.lowest for ids in (self._received, self._captured, self._captured_in_cut)]
+        return min((id_ for id_ in lowest if id_ is not None), default=None)
+
     def holder(self) -> tuple[int, BatchState] | None:
         """The id that keeps the watermark from moving on, with its state; None when nothing does.
 

@@ -150,6 +150,10 @@ class IngressService:
         """Replies RECEIVED."""
         self.other_replies: Counter[ReplyKind] = Counter()
         """Replies to requests but RECEIVED, by kind."""
+        self.received_payload_bytes = 0
+        """Bytes of the payloads answered RECEIVED, as they came."""
+        self.other_payload_bytes: Counter[ReplyKind] = Counter()
+        """Bytes of the payloads answered otherwise."""
         self.resends = 0
         """Batches recognised as resends."""
         self.repeated_with_other_payload = 0
@@ -180,8 +184,9 @@ class IngressService:
         if self._raw_blocks and block.first_id > self.ledger.highest_known and block.rising:
             taken = 0 if self.ledger.overloaded else self.queue.takes_of(block)
             if taken:
-                self._accept_block(block.part(0, taken))
-                self._reply(replies, RECEIVED, taken)
+                part = block.part(0, taken)
+                self._accept_block(part)
+                self._reply(replies, RECEIVED, taken, part.payload_bytes)
             return None if taken == block.count else block.part(taken, block.count)
         return self._offer_known_ids(block, replies)
 
@@ -201,8 +206,9 @@ class IngressService:
         taken = 0 if self.ledger.overloaded else self.queue.takes_of(block)
         if taken:
             self._must_sync |= self._nobody_would_miss(state, block.first_id)
-            self._accept_block(block.part(0, taken))
-            self._reply(replies, RECEIVED, taken)
+            part = block.part(0, taken)
+            self._accept_block(part)
+            self._reply(replies, RECEIVED, taken, part.payload_bytes)
         return None if taken == block.count else block.part(taken, block.count)
 
     def _each(self, block: RecordBlock, replies: ReplySink) -> RecordBlock | None:
@@ -233,7 +239,7 @@ class IngressService:
                 self._accept_together(together, replies)
                 together = Together()
                 (self._refuse if refusal is DECODE_FAILED else self._hold_one)(batch_id)
-                self._reply(replies, refusal)
+                self._reply(replies, refusal, 1, len(payload))
                 overloaded = self.ledger.overloaded
                 continue
             if admitted.iv is not None:
@@ -242,6 +248,7 @@ class IngressService:
                 self._accept_together(together, replies)
                 together = Together()
             together.add(batch_id, admitted)
+            together.offered_bytes += len(payload)
         self._accept_together(together, replies)
         return None
 
@@ -250,13 +257,13 @@ class IngressService:
             # Behind a short queue the sinks come soon, and would only have to inflate what was just inflated.
             soon = self.queue.payload_bytes < SOON_BYTES
             self._accept_block(together.block(with_decoded=soon), together.digests)
-            self._reply(replies, RECEIVED, together.records)
+            self._reply(replies, RECEIVED, together.records, together.offered_bytes)
 
     def hold_block(self, block: RecordBlock, replies: ReplySink) -> None:
         """Answer QUEUE_FULL to every record of a block that `offer_block` handed back."""
         for first, last in block.runs():
             self._hold(first, last)
-        self._reply(replies, self._queue_full, block.count)
+        self._reply(replies, self._queue_full, block.count, block.payload_bytes)
 
     def offer_batch(self, batch: Batch, replies: ReplySink) -> bool:
         """Answer one batch line. False when it is at the mark: offer it again or hold it."""
@@ -265,7 +272,7 @@ class IngressService:
     def hold_batch(self, batch: Batch, replies: ReplySink) -> None:
         """Answer QUEUE_FULL to one batch line."""
         self._hold(batch.batch_id, batch.batch_id)
-        self._reply(replies, self._queue_full)
+        self._reply(replies, self._queue_full, 1, len(batch.payload))
 
     def answer(self, command: Commit | Invalid, replies: ReplySink) -> None:
         """Answer a commit poll, or a line that is no request."""
@@ -275,7 +282,7 @@ class IngressService:
     def _offer(self, batch_id: int, payload: bytes, replies: ReplySink) -> bool:
         if self.ledger.overloaded or not self.queue.takes(len(payload)):
             return False
-        self._reply(replies, self._decide(batch_id, payload))
+        self._reply(replies, self._decide(batch_id, payload), 1, len(payload))
         return True
 
     def _decide(self, batch_id: int, payload: bytes) -> Reply:
@@ -364,17 +371,26 @@ class IngressService:
         self.ledger.hold(first, last)
         self._note(NoteKind.HELD, first, last)
 
-    def _reply(self, replies: ReplySink, reply: Reply, count: int = 1) -> None:
+    def _reply(self, replies: ReplySink, reply: Reply, count: int = 1, payload_bytes: int = 0) -> None:
+        """Owe `count` equal replies, to batches with so many bytes of payload together."""
         replies.add(reply, count)
         if reply is RECEIVED:
             self.received += count
+            self.received_payload_bytes += payload_bytes
         else:
             self.other_replies[reply.kind] += count
+            self.other_payload_bytes[reply.kind] += payload_bytes
 
     def reply_counts(self) -> dict[str, int]:
         """How often each kind of reply was given to a request, for the status."""
         counts = {kind.name: count for kind, count in self.other_replies.items()}
         return {ReplyKind.RECEIVED.name: self.received, **counts} if self.received else counts
+
+    def payload_byte_counts(self) -> dict[str, int]:
+        """Bytes of payloads as they were offered, by the reply they got, for the status. None of a poll."""
+        counts = {kind.name: count for kind, count in self.other_payload_bytes.items() if count}
+        received = self.received_payload_bytes
+        return {ReplyKind.RECEIVED.name: received, **counts} if received else counts
 
     def _note(self, kind: NoteKind, first: int, last: int) -> None:
         notes = self._notes

@@ -16,14 +16,25 @@ class Together:
     Attributes:
         records: how many.
         bytes: of what will be queued.
+        offered_bytes: of the payloads as they came; counted by the caller.
         digests: fingerprints of the decoded payloads.
     """
 
-    __slots__ = ("_compression", "_decoded", "_decoded_bytes", "_first_id", "_stored", "bytes", "digests", "records")
+    __slots__ = (
+        "_compression",
+        "_decoded",
+        "_decoded_bytes",
+        "_first_id",
+        "_stored",
+        "bytes",
+        "digests",
+        "offered_bytes",
+        "records",
+    )
 
     def __init__(self) -> None:
         self.records = 0
-        self.bytes = 0
+        self.bytes = self.offered_bytes = 0
         self.digests: list[bytes] = []
         self._first_id = 0
         self._compression = Compression.NONE

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from edgesocket.errors import FencedError, StoreError
 from edgesocket.net import socket_options
+from edgesocket.net.channel import Channel
 from edgesocket.net.control import Control, SilencedError
 from edgesocket.net.counters import Counters
 from edgesocket.net.events import DisconnectReason
@@ -63,14 +64,14 @@ class Connection:
     """One elected collector, from its ACK to its end. Used by the receiver thread only.
 
     Args:
-        sock: blocking, tuned, attached to `control`.
+        channel: its socket is blocking, tuned, attached to `control`; its handshake, if there is one, is done.
         session: authenticated, holding back what followed the first line.
         housekeeping: called with the time about every tick.
     """
 
     def __init__(
         self,
-        sock: socket.socket,
+        channel: Channel,
         session: ServerSession,
         handler: ConversationHandler,
         options: ListenOptions,
@@ -78,7 +79,8 @@ class Connection:
         counters: Counters,
         housekeeping: Callable[[float], None],
     ) -> None:
-        self._sock = sock
+        self._channel = channel
+        self._sock = channel.sock
         self._session = session
         self._handler = handler
         self._options = options
@@ -112,6 +114,7 @@ class Connection:
             self._answer(self._session.resume())
             self._stream()
             self._catch_up(reading=False)
+            self._channel.say_end()
             return Ending(DisconnectReason.PEER_CLOSED)
         except _EndedError as ended:
             if ended.ending.reason is DisconnectReason.STOPPED:
@@ -126,10 +129,10 @@ class Connection:
 
     def _stream(self) -> None:
         """Receive and answer until the peer closes its writing side."""
-        recv_into, session, control = self._sock.recv_into, self._session, self._control
+        receive, session, control = self._channel.receive, self._session, self._control
         while True:
             try:
-                count = recv_into(session.writable())
+                count = receive(session.writable())
             except BlockingIOError:
                 count = -1
             except OSError as error:
@@ -153,7 +156,7 @@ class Connection:
         while replies:
             data = replies.peek(_SEND_BYTES)
             try:
-                sent = self._control.send(self._sock, data)
+                sent = self._channel.send(data)
             except BlockingIOError:
                 return False
             except OSError as error:
@@ -166,23 +169,24 @@ class Connection:
 
     def _catch_up(self, reading: bool) -> None:
         """The slow path: send as the peer takes, and go on reading while there is room for more replies."""
-        replies, sock = self._replies, self._sock
+        replies, sock, channel = self._replies, self._sock, self._channel
         while replies:
             interest = select.POLLOUT
             if reading and not replies.full:
                 interest |= select.POLLIN
             self._poller.register(sock, interest)
-            ready = dict(self._poller.poll(self._options.tick_ms)).get(sock.fileno(), 0)
+            unpolled = bool(interest & select.POLLIN) and channel.has_buffered
+            ready = dict(self._poller.poll(0 if unpolled else self._options.tick_ms)).get(sock.fileno(), 0)
             if ready & ~select.POLLIN:
                 self._send_owed()
-            if ready & interest & select.POLLIN:
+            if unpolled or ready & interest & select.POLLIN:
                 reading = self._read_more()
             self._look_around()
 
     def _read_more(self) -> bool:
         """Receive once without waiting and let it be handled. Returns False at the end of the stream."""
         try:
-            count = self._sock.recv_into(self._session.writable(), 0, socket.MSG_DONTWAIT)
+            count = self._channel.receive_now(self._session.writable())
         except BlockingIOError:
             return True
         except OSError as error:
@@ -225,10 +229,14 @@ class Connection:
         """
         poller = select.poll()
         poller.register(self._sock, select.POLLOUT)
+        said = False
         try:
             while (left_s := self._control.stop_deadline - time.monotonic()) > 0:
                 everything_sent = self._send_owed()
                 self._discard()
+                if everything_sent and not said:
+                    said = True
+                    self._channel.say_end()
                 if everything_sent and not sum(socket_options.outgoing(self._sock)):
                     return
                 wait_ms = min(_FLUSH_POLL_MS, left_s * 1000)

@@ -72,7 +72,7 @@ class Control:
                     socket_options.reset_on_close(sock)
                 sock.close()
 
-    def send(self, sock: socket.socket, data: bytes) -> int:
+    def send(self, sock: socket.socket, data: bytes | memoryview) -> int:
         """Send without waiting. Returns how many bytes the kernel took.
 
         Raises:

@@ -17,6 +17,9 @@ class Counters:
         peers_dropped: peers that had to make room for a newer one.
         peers_left: peers that hung up before they were elected.
         peers_rejected: peers answered REJECTED.
+        peers_not_allowed: connections from addresses that may not connect.
+        tls_failed: TLS handshakes that came to nothing.
+        tls_mismatches: peers that spoke TLS where none is, or none where it is.
         received_bytes: from elected collectors, since their election.
         sent_bytes: to elected collectors.
     """
@@ -28,5 +31,8 @@ class Counters:
     peers_dropped: int = 0
     peers_left: int = 0
     peers_rejected: int = 0
+    peers_not_allowed: int = 0
+    tls_failed: int = 0
+    tls_mismatches: int = 0
     received_bytes: int = 0
     sent_bytes: int = 0

@@ -2,13 +2,16 @@
 
 The server hands each to its `events` callback, on the receiver thread unless said otherwise; the callback turns them
 into log lines and metrics and must not block. Peers come as `address:port`. No event ever carries a byte that a peer
-sent: a first line may hold a token. Some can come as fast as strangers can connect, so logs should limit their rate.
+sent, as a first line may hold a token; only the names in a certificate may be in one, made harmless, and only when a
+trusted authority has signed it. Some can come as fast as strangers can connect, so logs should limit their rate.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+
+from edgesocket.telemetry.event import Level, event
 
 
 class DisconnectReason(enum.StrEnum):
@@ -25,6 +28,7 @@ class DisconnectReason(enum.StrEnum):
     FAILED = "the source failed"
 
 
+@event(Level.INFO)
 @dataclass(frozen=True, slots=True)
 class ListenerOpened:
     """The port is open for a collector, at start (on the starter's thread) or again after one has left."""
@@ -33,6 +37,7 @@ class ListenerOpened:
     tries: int
 
 
+@event(Level.WARNING, what_to_do="see which process has the port, or give the job another one")
 @dataclass(frozen=True, slots=True)
 class BindRetried:
     """A try to bind failed and another one follows in `wait_ms` (at start: on the starter's thread)."""
@@ -43,6 +48,7 @@ class BindRetried:
     wait_ms: int
 
 
+@event(Level.WARNING)
 @dataclass(frozen=True, slots=True)
 class PortLockUnavailable:
     """The lock file cannot be used here, so another job could take the port while a collector is connected."""
@@ -51,6 +57,7 @@ class PortLockUnavailable:
     cause: str
 
 
+@event(Level.INFO)
 @dataclass(frozen=True, slots=True)
 class CollectorConnected:
     """A peer authenticated and is the collector now; the listener is closed."""
@@ -58,6 +65,7 @@ class CollectorConnected:
     peer: str
 
 
+@event(Level.INFO)
 @dataclass(frozen=True, slots=True)
 class CollectorDisconnected:
     """The conversation with the collector ended."""
@@ -69,6 +77,10 @@ class CollectorDisconnected:
     sent_bytes: int
 
 
+@event(
+    Level.WARNING,
+    what_to_do="if it is your collector, give it the token of this source; else see who can reach the port",
+)
 @dataclass(frozen=True, slots=True)
 class AuthenticationFailed:
     """A peer's complete first line was wrong; it was answered AUTH_FAILED."""
@@ -76,6 +88,7 @@ class AuthenticationFailed:
     peer: str
 
 
+@event(Level.INFO)
 @dataclass(frozen=True, slots=True)
 class PeerTimedOut:
     """A peer did not finish its first line in time; it was closed without a reply."""
@@ -83,6 +96,7 @@ class PeerTimedOut:
     peer: str
 
 
+@event(Level.WARNING, what_to_do="see who opens so many connections to the port")
 @dataclass(frozen=True, slots=True)
 class PeerDropped:
     """Too many peers were authenticating; this one had waited longest and was closed without a reply."""
@@ -90,6 +104,7 @@ class PeerDropped:
     peer: str
 
 
+@event(Level.INFO)
 @dataclass(frozen=True, slots=True)
 class PeerRejected:
     """Another peer had just become the collector; this one was answered REJECTED."""
@@ -97,6 +112,108 @@ class PeerRejected:
     peer: str
 
 
+@event(Level.WARNING, what_to_do="if it is your collector, add its network to `allow`")
+@dataclass(frozen=True, slots=True)
+class PeerNotAllowed:
+    """A peer connected from an address that is in none of the networks of `allow`; it was closed at once."""
+
+    peer: str
+
+
+@event(Level.WARNING, what_to_do="see who tries tokens from there")
+@dataclass(frozen=True, slots=True)
+class AddressSlowedDown:
+    """An address failed to authenticate again and again: what connects from there now is heard after `wait_ms`."""
+
+    address: str
+    wait_ms: int
+
+
+@event(Level.WARNING)
+@dataclass(frozen=True, slots=True)
+class TlsHandshakeFailed:
+    """A TLS handshake came to nothing; the peer got the alert that says why. Closed."""
+
+    peer: str
+    cause: str
+
+
+@event(
+    Level.WARNING,
+    what_to_do="give the collector the TLS option; if it sent its token in the clear, change the token",
+)
+@dataclass(frozen=True, slots=True)
+class PlainPeerOnTlsPort:
+    """A peer spoke no TLS on a port that wants it; what it sent, a token perhaps, went over the network in the clear.
+
+    It was answered AUTH_FAILED, which it can read, and closed.
+    """
+
+    peer: str
+
+
+@event(Level.WARNING, what_to_do="switch TLS on here, or off at the collector")
+@dataclass(frozen=True, slots=True)
+class TlsPeerOnPlainPort:
+    """A peer wanted TLS on a port without it; it was answered a TLS alert and closed."""
+
+    peer: str
+
+
+@event(Level.WARNING, what_to_do="if it is your collector, add its name to `client_names`")
+@dataclass(frozen=True, slots=True)
+class ClientNameRefused:
+    """A client's certificate is good and has none of the names of `client_names`; it is answered AUTH_FAILED."""
+
+    peer: str
+    names: str
+
+
+@event(Level.INFO)
+@dataclass(frozen=True, slots=True)
+class TlsFilesReloaded:
+    """A certificate, its key or the clients' authorities have changed; new connections get the new ones."""
+
+    cert_file: str
+
+
+@event(Level.WARNING, what_to_do="write a new certificate over the old one; no restart is needed")
+@dataclass(frozen=True, slots=True)
+class TlsCertificateExpires:
+    """The certificate in use has expired, or will soon; collectors refuse it from then on. Said once a day."""
+
+    cert_file: str
+    at: str
+
+
+@event(Level.ERROR, what_to_do="mend the files before the certificate in use expires")
+@dataclass(frozen=True, slots=True)
+class TlsFilesRefused:
+    """They have changed and cannot be used; the last good ones stay."""
+
+    cause: str
+
+
+@event(Level.INFO)
+@dataclass(frozen=True, slots=True)
+class SecretsReloaded:
+    """A file of tokens or keys (`what`) has changed; `count` of them are good now. Nobody is disconnected for that."""
+
+    what: str
+    file: str
+    count: int
+
+
+@event(Level.ERROR, what_to_do="mend the file; what was removed from it is still good until then")
+@dataclass(frozen=True, slots=True)
+class SecretsRefused:
+    """A file of tokens or keys has changed and cannot be used; those that were read last stay good."""
+
+    what: str
+    cause: str
+
+
+@event(Level.ERROR)
 @dataclass(frozen=True, slots=True)
 class ServerFailed:
     """The receiver ended because of an error: of the port, of the handler, or a bug. See `IngressServer.failure`."""
@@ -114,5 +231,16 @@ NetEvent = (
     | PeerTimedOut
     | PeerDropped
     | PeerRejected
+    | PeerNotAllowed
+    | AddressSlowedDown
+    | TlsHandshakeFailed
+    | PlainPeerOnTlsPort
+    | TlsPeerOnPlainPort
+    | ClientNameRefused
+    | TlsFilesReloaded
+    | TlsCertificateExpires
+    | TlsFilesRefused
+    | SecretsReloaded
+    | SecretsRefused
     | ServerFailed
 )

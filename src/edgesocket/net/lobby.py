@@ -7,6 +7,9 @@ never in front of it.
 A dead peer is never elected. One whose connection was reset is dead. One whose FIN is here is dead too, unless requests
 lie behind its first line: that is a collector which wrote everything at once and closed its writing side
 (`printf ... | nc`), and it gets its answers.
+
+With TLS the handshake is part of what a peer has its time for, and goes on whenever bytes of it come. Whoever speaks
+TLS where none is, or none where it is, is told so as far as it can understand, and the log says it too.
 """
 
 from __future__ import annotations
@@ -19,18 +22,36 @@ import time
 from collections.abc import Callable
 
 from edgesocket.net import socket_options
+from edgesocket.net.channel import Channel, TlsRefusedError
 from edgesocket.net.control import Control
 from edgesocket.net.counters import Counters
 from edgesocket.net.departures import Departures
-from edgesocket.net.events import AuthenticationFailed, NetEvent, PeerDropped, PeerRejected, PeerTimedOut
+from edgesocket.net.events import (
+    AddressSlowedDown,
+    AuthenticationFailed,
+    ClientNameRefused,
+    NetEvent,
+    PeerDropped,
+    PeerNotAllowed,
+    PeerRejected,
+    PeerTimedOut,
+    PlainPeerOnTlsPort,
+    TlsHandshakeFailed,
+    TlsPeerOnPlainPort,
+)
 from edgesocket.net.options import ListenOptions
+from edgesocket.net.security import Security
 from edgesocket.net.waiting_peers import WaitingPeers
-from edgesocket.protocol.replies import AUTH_FAILED, REJECTED, Reply
-from edgesocket.protocol.session import Authenticated, AuthRefused, ServerSession
+from edgesocket.protocol.replies import AUTH_FAILED, REJECTED
+from edgesocket.protocol.session import Authenticated, AuthRefused, ServerEvent, ServerSession
+
+TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 70))
+"""For a TLS client on a plain port: a fatal alert, `protocol version`, which is how its library words it."""
 
 AUTHENTICATED = Authenticated()
 AUTH_REFUSED = AuthRefused()
 
+_HELLO = bytes((22, 3))
 _ACCEPTS_A_ROUND = 64
 _SWEEP_MS = 50
 _LISTENER_BROKEN = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
@@ -46,15 +67,23 @@ class Standing(enum.Enum):
 
 
 class Peer:
-    """A connection in the lobby. Compared and hashed by identity; its text never shows what it sent."""
+    """A connection in the lobby. Compared and hashed by identity; its text never shows what it sent.
 
-    __slots__ = ("address", "name", "session", "sock")
+    Attributes:
+        heard_from: when it may be heard, as its address failed before; 0.0: at once, or it is heard already.
+        spoke: whether anything came from it.
+    """
 
-    def __init__(self, sock: socket.socket, address: tuple[str, int], session: ServerSession) -> None:
-        self.sock = sock
+    __slots__ = ("address", "channel", "heard_from", "name", "session", "sock", "spoke")
+
+    def __init__(self, channel: Channel, address: tuple[str, int], session: ServerSession) -> None:
+        self.channel = channel
+        self.sock = channel.sock
         self.address = address[0]
         self.name = f"{address[0]}:{address[1]}"
         self.session = session
+        self.heard_from = 0.0
+        self.spoke = False
 
 
 class Lobby:
@@ -68,6 +97,7 @@ class Lobby:
         departures: Departures,
         counters: Counters,
         emit: Callable[[NetEvent], None],
+        security: Security | None = None,
     ) -> None:
         self._options = options
         self._new_session = new_session
@@ -75,8 +105,11 @@ class Lobby:
         self._departures = departures
         self._counters = counters
         self._emit = emit
+        self._security = security or Security(options, control, departures, emit)
         self._poller = select.poll()
         self._by_fd: dict[int, Peer] = {}
+        self._parked: list[Peer] = []
+        """Those who may not be heard yet. They are not polled: what they sent would only wake us."""
         self._waiting: WaitingPeers[Peer] = WaitingPeers(
             options.max_waiting_peers, options.max_waiting_peers_per_address, options.auth_timeout_ms / 1000
         )
@@ -109,6 +142,9 @@ class Lobby:
             if elected is not None:
                 return elected
             now = time.monotonic()
+            elected = self._hear_the_parked(now)
+            if elected is not None:
+                return elected
             self._let_go_of_the_overdue(now)
             self._departures.sweep(now)
             housekeeping(now)
@@ -134,8 +170,9 @@ class Lobby:
         if self._departures:
             wait_ms = min(wait_ms, _SWEEP_MS)
         deadline = self._waiting.next_deadline
-        if deadline is not None:
-            wait_ms = min(wait_ms, max(0, int((deadline - time.monotonic()) * 1000) + 1))
+        for due in (deadline, *(peer.heard_from for peer in self._parked)):
+            if due is not None:
+                wait_ms = min(wait_ms, max(0, int((due - time.monotonic()) * 1000) + 1))
         return wait_ms
 
     def _serve(self, ready: list[tuple[int, int]], listener: socket.socket) -> Peer | None:
@@ -154,6 +191,9 @@ class Lobby:
             if peer is None:
                 return None
             self._admit(peer)
+            if peer.heard_from:
+                self._park(peer)
+                continue
             standing = self._hear(peer)
             if standing is Standing.ELECTED:
                 return peer
@@ -166,7 +206,7 @@ class Lobby:
     def _thin_out(self, address: str) -> Peer | None:
         """Drop whoever is too many now, unless that one turns out to be the collector."""
         while (oldest := self._waiting.too_many(address)) is not None:
-            standing = self._hear(oldest)
+            standing = Standing.WAITING if oldest.heard_from else self._hear(oldest)
             if standing is Standing.ELECTED:
                 return oldest
             if standing is Standing.WAITING:
@@ -174,13 +214,38 @@ class Lobby:
         return None
 
     def _admit(self, peer: Peer) -> None:
-        self._waiting.add(peer, peer.address, time.monotonic())
+        now = time.monotonic()
+        self._waiting.add(peer, peer.address, now)
+        heard_from = self._security.backoff.heard_from(peer.address, now)
+        if heard_from > now:
+            peer.heard_from = heard_from
+        else:
+            self._listen_to(peer)
+
+    def _listen_to(self, peer: Peer) -> None:
         self._by_fd[peer.sock.fileno()] = peer
         self._poller.register(peer.sock, select.POLLIN)
 
+    def _park(self, peer: Peer) -> None:
+        """Let a newcomer wait, unless too many of its address do: those who came first keep their place."""
+        if self._waiting.too_many(peer.address) is None:
+            self._parked.append(peer)
+        else:
+            self._drop(peer)
+
+    def _hear_the_parked(self, now: float) -> Peer | None:
+        """Listen to those whose wait is over. Returns the one that turns out to be the collector."""
+        for peer in [peer for peer in self._parked if peer.heard_from <= now]:
+            self._parked.remove(peer)
+            peer.heard_from = 0.0
+            self._listen_to(peer)
+            if self._hear(peer) is Standing.ELECTED:
+                return peer
+        return None
+
     def _accept(self, listener: socket.socket) -> Peer | None:
         """The next connection, or None when there is none (or no descriptor left for it)."""
-        while True:
+        for _ in range(_ACCEPTS_A_ROUND):
             try:
                 sock, address = listener.accept()
             except BlockingIOError:
@@ -194,7 +259,12 @@ class Lobby:
                     self._make_room()
                 return None  # the rest is about that one connection
             self._counters.connections += 1
-            return Peer(sock, address, self._new_session())
+            if self._security.allow_list.allows(address[0]):
+                return Peer(self._security.channel(sock), address, self._new_session())
+            sock.close()
+            self._counters.peers_not_allowed += 1
+            self._emit(PeerNotAllowed(f"{address[0]}:{address[1]}"))
+        return None
 
     def _make_room(self) -> None:
         """Out of descriptors: let the longest waiting peer go, or pause, as the backlog stays readable meanwhile."""
@@ -207,42 +277,95 @@ class Lobby:
     def _hear(self, peer: Peer) -> Standing:
         """Take what a peer has sent and act on it: refuse it, let it go, or take it out of the lobby as elected."""
         room = peer.session.writable()
-        try:
-            count = peer.sock.recv_into(room, 0, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return Standing.WAITING
-        except OSError:
-            count = 0
-        verdict = peer.session.received(count) if count else []
-        if count and not verdict:
-            return Standing.WAITING
+        while True:
+            try:
+                count = peer.channel.receive_now(room)
+            except BlockingIOError:
+                self._poll_for(peer)
+                return Standing.WAITING
+            except TlsRefusedError as refused:
+                self._refuse_handshake(peer, refused)
+                return Standing.GONE
+            except OSError:
+                count = 0
+            if not peer.spoke and not peer.channel.encrypted and _is_tls(room[:count]):
+                self._refuse_tls(peer)
+                return Standing.GONE
+            peer.spoke = True
+            verdict = peer.session.received(count) if count else []
+            if verdict or not count:
+                break
+            if not peer.channel.has_buffered:
+                return Standing.WAITING
+        return self._judge(peer, verdict, bytes(room[:count]))
+
+    def _judge(self, peer: Peer, verdict: list[ServerEvent], data: bytes) -> Standing:
+        """Act on a first line that is complete, or on the end of a peer. `data` is what came last, b"" at the end."""
         if AUTH_REFUSED in verdict:
             self._refuse(peer)
             return Standing.GONE
-        if not count or self._is_dead(peer, bytes(room[:count])):
+        if not data or self._is_dead(peer, data):
             self._counters.peers_left += 1
             self._close(peer)
             return Standing.GONE
         assert AUTHENTICATED in verdict
+        names = self._security.unwanted_names(peer.channel)
+        if names is not None:
+            self._emit(ClientNameRefused(peer.name, names))
+            self._refuse(peer)
+            return Standing.GONE
         self._forget(peer)
+        self._security.backoff.succeeded(peer.address)
         return Standing.ELECTED
+
+    def _poll_for(self, peer: Peer) -> None:
+        """Wait for room too, where a handshake needs it."""
+        interest = select.POLLIN | select.POLLOUT if peer.channel.wants_to_write else select.POLLIN
+        self._poller.modify(peer.sock, interest)
 
     def _is_dead(self, peer: Peer, data: bytes) -> bool:
         """Whether nobody would get the answers. `data` is what came last, the end of the first line in it."""
         if socket_options.has_reset(peer.sock):
             return True
-        if not socket_options.has_hung_up(peer.sock):
-            return False
-        return data.endswith(b"\n") and data.count(b"\n") == 1 and not socket_options.unread(peer.sock)
+        return data.endswith(b"\n") and data.count(b"\n") == 1 and peer.channel.is_spent()
 
     def _refuse(self, peer: Peer) -> None:
         self._counters.auth_failed += 1
-        self._say_goodbye(peer, AUTH_FAILED)
+        self._say_goodbye(peer, AUTH_FAILED.encode())
         self._emit(AuthenticationFailed(peer.name))
+        self._remember_failure(peer)
+
+    def _remember_failure(self, peer: Peer) -> None:
+        wait_s = self._security.backoff.failed(peer.address, time.monotonic())
+        if wait_s:
+            self._emit(AddressSlowedDown(peer.address, round(wait_s * 1000)))
+
+    def _refuse_tls(self, peer: Peer) -> None:
+        """A TLS client here, where is none."""
+        self._counters.tls_mismatches += 1
+        self._say_goodbye(peer, TLS_ALERT)
+        self._emit(TlsPeerOnPlainPort(peer.name))
+
+    def _refuse_handshake(self, peer: Peer, refused: TlsRefusedError) -> None:
+        """A plain client on a TLS port, which can read a plain answer; or a handshake that OpenSSL gave up."""
+        if refused.plain:
+            self._counters.tls_mismatches += 1
+            self._say_goodbye(peer, AUTH_FAILED.encode(), plain=True)
+            self._emit(PlainPeerOnTlsPort(peer.name))
+            return
+        self._counters.tls_failed += 1
+        self._forget(peer)
+        self._departures.add(peer.sock, time.monotonic())
+        self._emit(TlsHandshakeFailed(peer.name, refused.cause))
+        self._remember_failure(peer)
 
     def _reject(self, peer: Peer) -> None:
         self._counters.peers_rejected += 1
-        self._say_goodbye(peer, REJECTED)
+        if peer.channel.established:
+            self._say_goodbye(peer, REJECTED.encode())
+        else:
+            self._forget(peer)
+            self._security.farewells.add(peer.channel, time.monotonic())
         self._emit(PeerRejected(peer.name))
 
     def _drop(self, peer: Peer) -> None:
@@ -256,10 +379,15 @@ class Lobby:
             self._close(peer)
             self._emit(PeerTimedOut(peer.name))
 
-    def _say_goodbye(self, peer: Peer, reply: Reply) -> None:
+    def _say_goodbye(self, peer: Peer, word: bytes, *, plain: bool = False) -> None:
+        """Send the last word, around TLS where it is to be `plain`, and let the peer go."""
         self._forget(peer)
         try:
-            self._control.send(peer.sock, reply.encode())
+            if plain or not peer.channel.encrypted:
+                self._control.send(peer.sock, word)
+            else:
+                peer.channel.send(word)
+                peer.channel.say_end()
         except OSError:
             peer.sock.close()
         except BaseException:
@@ -275,4 +403,11 @@ class Lobby:
     def _forget(self, peer: Peer) -> None:
         if self._by_fd.pop(peer.sock.fileno(), None) is not None:
             self._poller.unregister(peer.sock)
+        elif peer in self._parked:
+            self._parked.remove(peer)
         self._waiting.remove(peer)
+
+
+def _is_tls(first: memoryview) -> bool:
+    """Whether a conversation that begins so is a TLS handshake: its first record, of a version 3 protocol."""
+    return len(first) >= len(_HELLO) and bytes(first[: len(_HELLO)]) == _HELLO

@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgesocket.net.allow_list import Network
 from edgesocket.protocol.grammar import DEFAULT_MAX_LINE_BYTES
 
 UNLIMITED_RETRIES = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """TLS on the port. All files are PEM.
+
+    Attributes:
+        cert_file: the certificate, and the chain above it.
+        key_file: its key, without a passphrase.
+        client_ca_file: what collectors' certificates have to be signed by; "" asks for no certificate.
+        client_names: names of which a collector's certificate has to have one; none: any will do.
+        min_version: "1.2" or "1.3".
+    """
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str = ""
+    client_names: tuple[str, ...] = ()
+    min_version: str = "1.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,10 @@ class ListenOptions:
         user_timeout_ms: how long sent bytes may stay unacknowledged by the collector's kernel.
         max_line_bytes: longest request line held in memory.
         check_utf8: whether the session proves that payloads are UTF-8.
+        allow: networks that may connect; none: everybody may.
+        auth_backoff_max_ms: the longest time an address that failed again and again has to wait until it is heard, at
+            most half of `auth_timeout_ms`; 0: none has to.
+        tls: TLS on the port; None: plain.
         lock_directory: where the port's lock file lives; the same for all jobs of a host.
     """
 
@@ -51,6 +75,9 @@ class ListenOptions:
     user_timeout_ms: int = 30_000
     max_line_bytes: int = DEFAULT_MAX_LINE_BYTES
     check_utf8: bool = True
+    allow: tuple[Network, ...] = ()
+    auth_backoff_max_ms: int = 0
+    tls: TlsOptions | None = None
     lock_directory: str = "/tmp"  # noqa: S108 - `port_lock` says why this one and how it is opened
 
     @property

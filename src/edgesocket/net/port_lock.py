@@ -136,7 +136,7 @@ def _open(path: Path) -> int:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS, 0o666)
         except FileExistsError:
             continue
-        os.fchmod(fd, 0o666)  # the umask does not know that this file is shared
+        os.fchmod(fd, 0o666)  # nosec B103 - the umask does not know that this file is shared
         return fd
 
 

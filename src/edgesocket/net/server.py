@@ -36,6 +36,7 @@ from edgesocket.net.handler import ConversationHandler
 from edgesocket.net.lobby import Lobby, Peer
 from edgesocket.net.options import ListenOptions
 from edgesocket.net.port_lock import LockUnusableError, PortLock
+from edgesocket.net.security import Security
 from edgesocket.protocol.chunks import BufferPool
 from edgesocket.protocol.session import ServerSession
 
@@ -66,6 +67,9 @@ class IngressServer:
         events: told what happened, see `edgesocket.net.events`.
         port_lock: the job's own lock, where it shall outlive this server; else the server holds one while it lives.
 
+    Raises:
+        ConfigError: the certificates of `options.tls` cannot be used.
+
     Thread safety: `stop`, `abort`, `join` and `describe` may be called from any thread, the first two also from a
     signal handler.
     """
@@ -91,6 +95,7 @@ class IngressServer:
         self._rule = binding.RetryRule(options.max_retries, options.reconnect_interval_ms)
         self._control = Control(handler.may_send)
         self._departures = Departures()
+        self._security = Security(options, self._control, self._departures, self._emit)
         self._pool = BufferPool()
         self._lobby: Lobby | None = None
         self._connection: Connection | None = None
@@ -162,6 +167,7 @@ class IngressServer:
             "waiting_peers": len(lobby) if lobby is not None else 0,
             "owed_reply_runs": connection.owed_runs if connection is not None else 0,
             "failure": "" if self.failure is None else f"{type(self.failure).__name__}: {self.failure}",
+            "tls_certificate_expires": self._security.certificate_expires,
             **dataclasses.asdict(self.counters),
         }
 
@@ -187,7 +193,15 @@ class IngressServer:
 
     def _serve_one(self, listener: socket.socket) -> bool:
         """From an open port to the end of one conversation. Returns False when a stop was asked for."""
-        lobby = Lobby(self._options, self._new_session, self._control, self._departures, self.counters, self._emit)
+        lobby = Lobby(
+            self._options,
+            self._new_session,
+            self._control,
+            self._departures,
+            self.counters,
+            self._emit,
+            self._security,
+        )
         self._lobby = lobby
         peer: Peer | None = None
         try:
@@ -239,7 +253,7 @@ class IngressServer:
         except OSError:
             pass  # reset in this very moment: the first receive says so
         return Connection(
-            peer.sock, peer.session, self._handler, self._options, self._control, self.counters, self._keep_house
+            peer.channel, peer.session, self._handler, self._options, self._control, self.counters, self._keep_house
         )
 
     def _say_ended(self, peer: str, ending: Ending, before: Counters) -> None:
@@ -255,6 +269,8 @@ class IngressServer:
 
     def _keep_house(self, now: float) -> None:
         self._control.check_may_send()
+        if self._security.farewells:
+            self._security.farewells.sweep(now)
         if self._departures:
             self._departures.sweep(now)
         if now >= self._lock_refresh_due:
@@ -310,6 +326,7 @@ class IngressServer:
         self._state, self._state_since = state, time.monotonic()
 
     def _release(self, state: ServerState) -> None:
+        self._security.farewells.close_all()
         self._departures.close_all()
         if self._owns_lock:
             self._lock.release()

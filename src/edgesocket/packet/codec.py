@@ -8,7 +8,7 @@ a packet that was accepted can always be read later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgesocket.compression import Compression
@@ -16,6 +16,7 @@ from edgesocket.errors import DecryptError
 from edgesocket.packet.cipher import IV_BYTES, PacketCipher
 from edgesocket.packet.compression import check_utf8, deflate, inflate_small, prove
 from edgesocket.packet.envelope import Encryption, Envelope, build_envelope, parse_envelope
+from edgesocket.packet.keys import KeyRing, PacketKey
 
 
 @dataclass(slots=True)  # made once a record: a frozen one takes four times as long
@@ -26,6 +27,7 @@ class OpenedPacket:
         compressed_bytes: decrypted, still compressed as `compression` says. Not part of `repr`.
         compression: how to inflate them.
         iv: the iv it was encrypted with, None for a plain packet (a collector that repeats one deserves a warning).
+        key_mark: stands for the key it was encrypted with: an iv may be used again with another one.
         record: the record itself where it is small, so that nobody has to inflate it again soon. Not part of `repr`.
     """
 
@@ -33,6 +35,7 @@ class OpenedPacket:
     compression: Compression
     iv: bytes | None = None
     record: bytes | None = field(default=None, repr=False)
+    key_mark: bytes = b""
 
 
 class PacketDecoder:
@@ -40,7 +43,7 @@ class PacketDecoder:
 
     def __init__(
         self,
-        secret_key: bytes | None,
+        secret_key: bytes | Sequence[PacketKey] | None,
         require_encryption: bool,
         max_record_bytes: int,
         *,
@@ -49,7 +52,7 @@ class PacketDecoder:
         """Get ready.
 
         Args:
-            secret_key: 32 bytes, or None where only plain packets can be read.
+            secret_key: 32 bytes, or several keys, the likeliest first; None where only plain packets can be read.
             require_encryption: refuse plain packets.
             max_record_bytes: the most bytes a record may inflate to.
             check_utf8: refuse records that are not UTF-8; False where the source replaces what is not.
@@ -58,10 +61,15 @@ class PacketDecoder:
             ValueError: the key does not have 32 bytes.
             ComponentError: there is a key but `cryptography` is not installed.
         """
-        self._cipher = None if secret_key is None else PacketCipher(secret_key)
+        keys = (PacketKey(secret_key),) if isinstance(secret_key, bytes) else secret_key or ()
+        self._ring = KeyRing(keys)
         self._require_encryption = require_encryption
         self._max_record_bytes = max_record_bytes
         self._check_utf8 = check_utf8
+
+    def use_keys(self, keys: Sequence[PacketKey]) -> None:
+        """From now on decrypt with these, and no others. Any thread. Raises as the constructor does."""
+        self._ring = KeyRing(keys)
 
     def open(self, payload: bytes, on_piece: Callable[[bytes], object] | None = None) -> OpenedPacket:
         """Open one packet.
@@ -79,7 +87,7 @@ class PacketDecoder:
         Guarantees: memory is a few times the line, never in proportion to what the packet inflates to.
         """
         envelope = parse_envelope(payload)
-        compressed = self._decrypt(envelope)
+        compressed, key_mark = self._decrypt(envelope)
         record = inflate_small(compressed, envelope.compression, self._max_record_bytes)
         if record is None:
             prove(
@@ -94,16 +102,17 @@ class PacketDecoder:
                 check_utf8(record)
             if on_piece is not None:
                 on_piece(record)
-        return OpenedPacket(compressed, envelope.compression, envelope.iv, record)
+        return OpenedPacket(compressed, envelope.compression, envelope.iv, record, key_mark)
 
-    def _decrypt(self, envelope: Envelope) -> bytes:
+    def _decrypt(self, envelope: Envelope) -> tuple[bytes, bytes]:
         if envelope.encryption is Encryption.NONE:
             if self._require_encryption:
                 raise DecryptError("a plain packet where encryption is required")
-            return envelope.payload
-        if self._cipher is None:
+            return envelope.payload, b""
+        ring = self._ring
+        if not ring:
             raise DecryptError("an encrypted packet, but there is no secret_key")
-        return self._cipher.decrypt(envelope.payload, envelope.iv)
+        return ring.decrypt(envelope.payload, envelope.iv, envelope.key_id)
 
 
 class PacketEncoder:
@@ -114,6 +123,7 @@ class PacketEncoder:
         compression: Compression = Compression.NONE,
         secret_key: bytes | None = None,
         random_bytes: Callable[[int], bytes] | None = None,
+        key_id: str | None = None,
     ) -> None:
         """Get ready.
 
@@ -122,6 +132,7 @@ class PacketEncoder:
             secret_key: 32 bytes to encrypt with, or None.
             random_bytes: gives that many unpredictable bytes (`os.urandom`); needed with a key. It makes the ivs:
                 a source that repeats itself breaks the encryption.
+            key_id: name of the key, said in each packet. None says nothing, which every reader understands.
 
         Raises:
             ValueError: the key does not have 32 bytes, or comes without `random_bytes`.
@@ -132,6 +143,7 @@ class PacketEncoder:
         self._compression = compression
         self._cipher = None if secret_key is None else PacketCipher(secret_key)
         self._random_bytes = random_bytes
+        self._key_id = key_id
 
     def seal(self, record: bytes) -> bytes:
         """The packet that holds `record`, as one line without a line end."""
@@ -140,5 +152,5 @@ class PacketEncoder:
             return build_envelope(Envelope(payload, self._compression))
         iv = self._random_bytes(IV_BYTES)
         return build_envelope(
-            Envelope(self._cipher.encrypt(payload, iv), self._compression, Encryption.AES_GCM, iv),
+            Envelope(self._cipher.encrypt(payload, iv), self._compression, Encryption.AES_GCM, iv, self._key_id),
         )

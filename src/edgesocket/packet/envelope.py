@@ -4,10 +4,13 @@
 
     {"version":1,"payload":"<base64>","compression":"NONE|GZIP|ZLIB|DEFLATE","encryption":"NONE|AES_GCM","iv":"<base64>"}
 
+and, where several keys are in use, `"key_id":"<name of the key>"` behind them.
+
 - `version` is the integer 1: not 1.0, "1" or true.
 - base64 is the standard alphabet, padded, with zero pad bits; nothing else is skipped or forgiven, so each payload has
   exactly one spelling and bytes cannot hide between the characters.
 - names are taken in any letter case; absent, null or blank means NONE. `iv` is looked at only with AES_GCM.
+- `key_id` is our addition: one that is no text, or empty, is ignored like every key that is not known.
 - other keys are ignored; of a repeated key the last counts.
 
 The line is not trusted to be small or simple: a few bytes of JSON can become large Python objects, or nest deeper than
@@ -56,17 +59,19 @@ class Envelope:
         compression: applies after decryption.
         encryption: whether `payload` is ciphertext.
         iv: the iv's bytes as sent, of any length; None where absent, null or not needed.
+        key_id: name of the key it is encrypted with; None where absent or not needed.
     """
 
     payload: bytes = field(repr=False)
     compression: Compression = Compression.NONE
     encryption: Encryption = Encryption.NONE
     iv: bytes | None = None
+    key_id: str | None = None
 
 
 _USUAL = re.compile(
     rb'\{"version": ?1, ?"payload": ?"([A-Za-z0-9+/]*=?=?)", ?"compression": ?"([A-Z]+)", ?"encryption": ?"([A-Z_]+)"'
-    rb'(?:, ?"iv": ?"([A-Za-z0-9+/]*=?=?)")?\}'
+    rb'(?:, ?"iv": ?"([A-Za-z0-9+/]*=?=?)"(?:, ?"key_id": ?"([A-Za-z0-9._-]+)")?)?\}'
 )
 """How nearly every collector writes an envelope. What it matches needs no JSON parser; all else gets one."""
 
@@ -85,7 +90,7 @@ def parse_envelope(line: bytes) -> Envelope:
     """
     usual = _USUAL.fullmatch(line)
     if usual is not None:
-        payload, compression_name, encryption_name, iv = usual.groups()
+        payload, compression_name, encryption_name, iv, key_id = usual.groups()
         compression, encryption = _COMPRESSIONS.get(compression_name), _ENCRYPTIONS.get(encryption_name)
         if compression is not None and encryption is not None:
             needs_iv = iv is not None and encryption is Encryption.AES_GCM
@@ -94,6 +99,7 @@ def parse_envelope(line: bytes) -> Envelope:
                 compression,
                 encryption,
                 _strict_base64(iv, "iv") if needs_iv else None,
+                key_id.decode("ascii") if key_id is not None and needs_iv else None,
             )
     return _parse_any(line)
 
@@ -110,11 +116,13 @@ def _parse_any(line: bytes) -> Envelope:
     iv = fields.get("iv") if encryption is Encryption.AES_GCM else None
     if iv is not None and not isinstance(iv, str):
         raise DecodeError("iv is not a string")
+    key_id = fields.get("key_id") if encryption is Encryption.AES_GCM else None
     return Envelope(
         payload=decode_base64(payload, "payload"),
         compression=_name(fields, "compression", Compression),
         encryption=encryption,
         iv=None if iv is None else decode_base64(iv, "iv"),
+        key_id=key_id if isinstance(key_id, str) and key_id else None,
     )
 
 
@@ -122,11 +130,13 @@ def build_envelope(envelope: Envelope) -> bytes:
     """Write an envelope as one line (without a line end) that `parse_envelope` reads back."""
     payload = encode_base64(envelope.payload)
     iv = b"" if envelope.iv is None else b',"iv":"%b"' % encode_base64(envelope.iv)
-    return b'{"version":1,"payload":"%b","compression":"%b","encryption":"%b"%b}' % (
+    key_id = b"" if envelope.key_id is None else b',"key_id":%b' % json.dumps(envelope.key_id).encode("ascii")
+    return b'{"version":1,"payload":"%b","compression":"%b","encryption":"%b"%b%b}' % (
         payload,
         envelope.compression.name.encode("ascii"),
         envelope.encryption.name.encode("ascii"),
         iv,
+        key_id,
     )
 
 

@@ -163,4 +163,5 @@ def on_conflict(database: Database, columns: Sequence[str], keys: Sequence[str])
     others = [database.quoted(name) for name in columns if name not in keys]
     if not others:
         return f" ON CONFLICT ({target}) DO NOTHING"
-    return f" ON CONFLICT ({target}) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in others)
+    # Names are in quotes.
+    return f" ON CONFLICT ({target}) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in others)  # nosec

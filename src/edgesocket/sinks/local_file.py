@@ -6,7 +6,7 @@ there before. Final files are whole, synced and never changed again, so a reader
 
 File names. `part-<epoch>-<checkpoint>-<k>.<ext>`, numbers padded with zeros: names in alphabetical order hold the
 rows in the order they were written. Epoch is the run of the job, checkpoint the one that first prepared the file,
-k counts from 0. A checkpoint without rows makes no file.
+k counts from 0. A checkpoint without rows makes no file. A replay of dead letters puts `replay-` before k.
 
 Manifests. When all files of a checkpoint are there, `_manifests/<epoch>-<checkpoint>.json` names them, with their rows
 and bytes. It is written last, so it tells a reader that the checkpoint is complete. Nobody here deletes one.
@@ -29,7 +29,7 @@ from edgesocket.errors import ConfigError, ConfigProblem
 from edgesocket.rows import Rows
 from edgesocket.sinks.file_formats import FileFormat
 from edgesocket.sinks.local_writers import RowFiles, row_files
-from edgesocket.sinks.staging import StagedFile, StagingArea
+from edgesocket.sinks.staging import StagedFile, StagedWriter, StagingArea
 
 DEFAULT_BATCH_SIZE = 1_000_000
 """Rows a file; a new one is begun for every checkpoint anyway."""
@@ -38,9 +38,10 @@ DEFAULT_BATCH_SIZE = 1_000_000
 class LocalFileSink:
     """Stages rows in files and publishes the files when their checkpoint is complete.
 
-    Guarantees: exactly once (re-committable); one thread. A `write` that raises has taken nothing and may be
-    repeated, and so may `prepare` and `commit`, with one exception: after a failed fsync it is unknown which rows
-    are on the disk, and every later `write` and `prepare` raises until a new sink is opened.
+    Guarantees: exactly once (re-committable); one thread, but `settle` and `commit` may run beside `write`. A `write`
+    that raises has taken nothing and may be repeated, and so may `prepare` and `commit`, with one exception: after a
+    failed fsync it is unknown which rows are on the disk, and every later `write` and `prepare` raises until a new
+    sink is opened.
     """
 
     commit_role = CommitRole.RECOMMITTABLE
@@ -78,8 +79,11 @@ class LocalFileSink:
         self._tmp_path = Path(tmp_path) if tmp_path else self._path / ".staged"
         self._batch_size = batch_size
         self._epoch = 0
+        self._label = ""
         self._area = StagingArea(self._path, self._tmp_path)
         self._files: RowFiles | None = None  # takes rows
+        self._finished: list[StagedWriter] = []  # they get no more rows, and are not known to be durable
+        self._staged: list[StagedFile] = []  # those of them that `stage` has named
         self._pending: list[StagedFile] = []  # prepared by us, not committed: of the last checkpoint, or aborted
         self._who = {"job": "", "sink": ""}
 
@@ -93,6 +97,7 @@ class LocalFileSink:
         bound = self._format.bind(context)
         self._who = {"job": context.job, "sink": context.sink_id}
         self._epoch = context.epoch
+        self._label = f"{context.file_label}-" if context.file_label else ""
         owner = f"{quote(context.job, safe='')}.{quote(context.sink_id, safe='')}"
         self._area = StagingArea(self._path, self._tmp_path / owner)
         self._area.make_ready()
@@ -110,26 +115,43 @@ class LocalFileSink:
         self._files.write(rows)
 
     def prepare(self, checkpoint: int) -> Manifest:
-        """Sync everything written so far, and name it, with what aborted checkpoints left.
+        """Sync everything written so far, and name it, with what aborted checkpoints left: `stage` and `settle`."""
+        manifest = self.stage(checkpoint)
+        self.settle(checkpoint)
+        return manifest
+
+    def stage(self, checkpoint: int) -> Manifest:
+        """Hand everything written so far to the kernel, and name it, with what aborted checkpoints left.
 
         Returns:
             `{"files": [{"staged": name, "final": name, "rows": count, "bytes": size}, ...]}` in row order; empty
             when there is nothing to commit.
 
         Raises:
-            ComponentError: a file cannot be synced or has vanished; the rows stay for the next `prepare`, if
-                they are still there.
+            ComponentError: the disk does not take it; the rows stay for the next `stage`.
         """
         assert self._files is not None
-        full = self._files.seal()
-        prefix, extension = f"part-{self._epoch:06d}-{checkpoint:010d}-", self._format.extension
+        self._finished += self._files.finish()
+        prefix, extension = f"part-{self._epoch:06d}-{checkpoint:010d}-{self._label}", self._format.extension
         names = self._area.free_names(prefix, extension, {file.final for file in self._pending})
-        fresh = [StagedFile(w.path.name, next(names), w.rows, w.bytes) for w in full]
-        if self._pending or fresh:
-            self._area.settle([*self._pending, *fresh])
-        self._pending += fresh
-        self._files.forget_sealed()
-        return {"files": [asdict(file) for file in self._pending]} if self._pending else {}
+        self._staged = [StagedFile(w.path.name, next(names), w.rows, w.bytes) for w in self._finished]
+        files = [*self._pending, *self._staged]
+        return {"files": [asdict(file) for file in files]} if files else {}
+
+    def settle(self, checkpoint: int) -> None:  # noqa: ARG002  there is one at a time
+        """Sync the files that `stage` named.
+
+        Raises:
+            ComponentError: a file cannot be synced or has vanished; the rows stay for the next `stage`, if they are
+                still there.
+        """
+        assert self._files is not None
+        for writer in self._finished:
+            self._files.sync(writer)
+        if self._pending or self._staged:
+            self._area.settle([*self._pending, *self._staged])
+        self._pending += self._staged
+        self._finished, self._staged = [], []
 
     def commit(self, checkpoint: int, manifest: Manifest) -> None:
         """Give the files of the manifest their final names. May be repeated.
@@ -147,6 +169,11 @@ class LocalFileSink:
         """Throw unprepared files away; prepared ones stay for whoever restores them."""
         if self._files is not None:
             self._files.discard()
+        for writer in self._finished:
+            try:
+                writer.discard()
+            except OSError:  # the next `open` tidies up
+                pass
 
 
 def _files_of(manifest: Manifest) -> list[StagedFile]:

@@ -22,14 +22,17 @@ class RowFiles(Protocol):
     def write(self, rows: Rows) -> None:
         """Take the rows, or none of them."""
 
-    def seal(self) -> list[StagedWriter]:
-        """Make all rows durable. Returns the files since the last `forget_sealed`, in row order."""
+    def finish(self) -> list[StagedWriter]:
+        """Write all rows out. Returns the files since the last call, in row order: they are the caller's now.
 
-    def forget_sealed(self) -> None:
-        """The files that `seal` returned are somebody else's now."""
+        They are not durable before `sync`.
+        """
+
+    def sync(self, writer: StagedWriter) -> None:
+        """Make a finished file durable; safe on another thread. A failure makes every later call raise."""
 
     def discard(self) -> None:
-        """Throw away what has not been forgotten."""
+        """Throw away what has not been finished."""
 
 
 def row_files(bound: BoundFormat, area: StagingArea, epoch: int, batch_size: int) -> RowFiles:
@@ -46,21 +49,22 @@ class _Files:
         self._area = area
         self._epoch = epoch
         self._batch_size = batch_size
-        self._full: list[StagedWriter] = []  # sealed
+        self._full: list[StagedWriter] = []  # they have all their rows
         self._unsure = ""  # why it is unknown what the disk holds
 
-    def forget_sealed(self) -> None:
-        """The sealed files are somebody else's now."""
-        self._full = []
-
-    def _seal_writer(self, writer: StagedWriter) -> None:
+    def sync(self, writer: StagedWriter) -> None:
+        """Make a finished file durable, once."""
+        self._check_sure()
         with explained("sync", writer.path):
             try:
                 writer.seal()
             except OSError as error:
                 self._unsure = f"{writer.path} could not be synced ({error.strerror})"
                 raise
-        self._full.append(writer)
+
+    def _take_full(self) -> list[StagedWriter]:
+        full, self._full = self._full, []
+        return full
 
     def _check_sure(self) -> None:
         if self._unsure:
@@ -93,11 +97,13 @@ class LineFiles(_Files):
             self._rewind(writer, files, count, size)
             raise
 
-    def seal(self) -> list[StagedWriter]:
-        """Seal the file that takes rows."""
+    def finish(self) -> list[StagedWriter]:
+        """The file that takes rows gets no more."""
         self._check_sure()
-        self._seal_current()
-        return self._full
+        if self._writer is not None:
+            self._full.append(self._writer)
+            self._writer = None
+        return self._take_full()
 
     def discard(self) -> None:
         """Throw everything away."""
@@ -116,13 +122,10 @@ class LineFiles(_Files):
         with explained("write", writer.path):
             writer.append(lines, part.count)
         if writer.rows == self._batch_size:
-            self._seal_current()
-        return part.count
-
-    def _seal_current(self) -> None:
-        if self._writer is not None:
-            self._seal_writer(self._writer)
+            self.sync(writer)  # now: many small files would keep as many descriptors open
+            self._full.append(writer)
             self._writer = None
+        return part.count
 
     def _rewind(self, writer: StagedWriter | None, files: int, rows: int, size: int) -> None:
         """Go back to where `writer` took rows and held so much, and `files` files were full."""
@@ -176,7 +179,7 @@ class ColumnarFiles(_Files):
         self._check_sure()
         for file in self._open:
             self._flush(file)
-        self._seal_finished()
+        self._put_finished_aside(sync=True)
         start = 0
         while start < rows.count:
             if not self._open or self._open[-1].finished:
@@ -188,14 +191,14 @@ class ColumnarFiles(_Files):
             if file.rows == self._batch_size:
                 file.finish()
 
-    def seal(self) -> list[StagedWriter]:
-        """Finish, write and seal every file. A failure before the sync may be tried again."""
+    def finish(self) -> list[StagedWriter]:
+        """Finish and write every file. A failure may be tried again."""
         self._check_sure()
         for file in self._open:
             file.finish()
             self._flush(file)
-        self._seal_finished()
-        return self._full
+        self._put_finished_aside(sync=False)
+        return self._take_full()
 
     def discard(self) -> None:
         """Throw everything away."""
@@ -221,8 +224,10 @@ class ColumnarFiles(_Files):
             raise
         file.waiting = b""
 
-    def _seal_finished(self) -> None:
-        """Seal the files that are whole on the disk."""
+    def _put_finished_aside(self, *, sync: bool) -> None:
+        """Those that are whole with the kernel; `sync`: make them durable, too."""
         while self._open and self._open[0].finished and self._open[0].writer is not None:
-            self._seal_writer(self._open[0].writer)
+            if sync:
+                self.sync(self._open[0].writer)
+            self._full.append(self._open[0].writer)
             del self._open[0]

@@ -119,14 +119,14 @@ class StagedWriter:
         self.rows, self.bytes = rows, size
 
     def seal(self) -> None:
-        """Make the content durable and close.
+        """Make the content durable and close; nothing to do for one that is sealed.
 
         After an error nobody knows which rows are on the disk, and trying again would not tell: what failed to be
         written is no longer in memory.
         """
-        assert self._descriptor is not None
-        os.fsync(self._descriptor)
-        self._close()
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+            self._close()
 
     def discard(self) -> None:
         """Throw the file away."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from edgesocket.checkpoint.arrival_log import Change, EventKind
+from edgesocket.components.state import VitalNotes
 from edgesocket.errors import StoreError
 from edgesocket.ingress.service import Burst, NoteKind
 from edgesocket.store.arrivals import ArrivalWriter
+from edgesocket.telemetry.events import ArrivalLogFailed, ArrivalLogRecovered, ArrivalLogSynced, ArrivalLogSyncFailed
 
 
 class ArrivalJournal:
@@ -29,6 +32,7 @@ class ArrivalJournal:
         sync_each: whether every burst is synced before its replies leave.
         report: told when writing begins to fail, and when it works again.
         clock: seconds of a steady clock.
+        vital: keeps the notes that must outlive the directory of the log; None where that is part of the state.
     """
 
     def __init__(
@@ -36,8 +40,9 @@ class ArrivalJournal:
         writer: ArrivalWriter,
         *,
         sync_each: bool,
-        report: Callable[[str], None],
+        report: Callable[[object], None],
         clock: Callable[[], float] = time.monotonic,
+        vital: VitalNotes | None = None,
     ) -> None:
         self.failing_since: float | None = None
         self.failure = ""
@@ -48,6 +53,8 @@ class ArrivalJournal:
         self._lock = threading.Lock()
         self._waiting = b""
         self._sync_owed = False
+        self._vital = vital
+        self._to_keep: deque[tuple[int, int, bytes]] = deque()
         self._sync_fails = False
 
     def write(self, burst: Burst) -> None:
@@ -59,7 +66,11 @@ class ArrivalJournal:
         data = self._encode(burst)
         with self._lock:
             self._waiting = self._waiting + data if self._waiting else data
-            self._sync_owed |= burst.must_sync or self._sync_each
+            must_last = burst.must_sync or self._sync_each
+            self._sync_owed |= must_last
+            if must_last and self._vital is not None:
+                first = burst.first_sequence
+                self._to_keep.append((first, first + len(burst.notes) - 1, data))
             self._write_down()
 
     def catch_up(self) -> None:
@@ -78,11 +89,11 @@ class ArrivalJournal:
             synced = self._writer.sync_if_due(now)
         except StoreError as error:
             if not self._sync_fails:
-                self._report(f"the arrival log cannot be synced, so a power cut may cost more of it: {error}")
+                self._report(ArrivalLogSyncFailed(str(error)))
             self._sync_fails = True
             return
         if synced and self._sync_fails:
-            self._report("the arrival log can be synced again")
+            self._report(ArrivalLogSynced())
             self._sync_fails = False
 
     def rotate(self) -> None:
@@ -119,12 +130,15 @@ class ArrivalJournal:
             if self._sync_owed:
                 self._writer.sync()
                 self._sync_owed = False
+            while self._to_keep and self._vital is not None:
+                self._vital.keep(*self._to_keep[0])
+                self._to_keep.popleft()
         except StoreError as error:
             self.failure = str(error)
             if self.failing_since is None:
                 self.failing_since = self._clock()
-                self._report(f"the arrival log fails: {error}; no batch is answered until it can be written again")
+                self._report(ArrivalLogFailed(str(error)))
             raise
         if self.failing_since is not None:
-            self._report(f"the arrival log can be written again after {self._clock() - self.failing_since:.0f} s")
+            self._report(ArrivalLogRecovered(self._clock() - self.failing_since))
             self.failing_since = None

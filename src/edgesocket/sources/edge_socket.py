@@ -10,17 +10,19 @@ brought, the pump while it takes blocks or cuts. Nothing is written, sent or has
 
 from __future__ import annotations
 
-import hmac
+import shlex
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgesocket.components.dead_letter import DeadLetter
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext, SourceCut
+from edgesocket.components.state import VitalNotes
 from edgesocket.config.edge_socket import EdgeSocketOptions
 from edgesocket.errors import FencedError, StoreError
-from edgesocket.ingress.admission import RawCodec
+from edgesocket.ingress.admission import PacketCodec, RawCodec
+from edgesocket.ingress.arrival_times import ArrivalTimes
 from edgesocket.ingress.batch_states import GapRule
 from edgesocket.ingress.ledger import Ledger
 from edgesocket.ingress.record_queue import RecordQueue, high_water_mark
@@ -28,6 +30,7 @@ from edgesocket.ingress.service import AdmissionRules, IngressService, RepeatedI
 from edgesocket.net.events import DisconnectReason, NetEvent, ServerFailed
 from edgesocket.net.options import ListenOptions
 from edgesocket.net.server import IngressServer
+from edgesocket.packet.keys import PacketKey
 from edgesocket.protocol.commands import Batch, Commit, Invalid
 from edgesocket.protocol.reply_queue import ReplyQueue
 from edgesocket.protocol.session import ServerEvent
@@ -38,8 +41,11 @@ from edgesocket.sources.decoding import RecordDecoder, codec_of
 from edgesocket.sources.notices import Facts, Notices
 from edgesocket.sources.read_limit import ReadLimiter
 from edgesocket.sources.restore import encode_cut, restore_service
+from edgesocket.sources.secret_files import KeyBook, TokenBook, tls_of
+from edgesocket.sources.source_status import describe_holder, describe_ingress
 from edgesocket.sources.typing_rows import CheckedCodec, RowMaker
-from edgesocket.store.arrivals import ArrivalWriter, make_durable, read_segments
+from edgesocket.store.arrivals import ArrivalWriter, make_durable, read_segments, with_kept
+from edgesocket.telemetry.events import ArrivalLogCloseFailed, ArrivalSegmentsKept, BatchesSettled
 
 POLL_RECORDS = 65_536
 """Most records one poll hands to the sinks: what is in their hands is bounded like the queue."""
@@ -70,7 +76,6 @@ class EdgeSocketSource:
         """
         self._job = job
         self._options = options
-        self._token = options.token.encode()
         self._lock = threading.Lock()
         self._records = threading.Condition(self._lock)
         """The pump waits here for records."""
@@ -97,31 +102,44 @@ class EdgeSocketSource:
         self._decoder = RecordDecoder(options)
         self._rows = RowMaker(options, self._bury)
         self.schema = self._rows.schema
+        self._tokens: TokenBook | None = None
+        self._keys: KeyBook | None = None
         self._server: IngressServer | None = None
         self._arrivals: ArrivalJournal | None = None
         self._context: SourceContext | None = None
         self._collector = ""
+        self._collector_since = 0.0
+        self._arrival_times = ArrivalTimes()
         self._keeps_origins = any(field != "batch_id" for field, _ in options.metadata_fields)
         self._taken_records = 0
         self._cut_sequence = 0
+        self._covered_sequence: int | None = None
         self._limiter: ReadLimiter | None = None
-        self._notices = Notices(self._report)
+        self._notices = Notices(self._report, shlex.quote(job))
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def open(self, context: SourceContext, restored: RestoredSource) -> int | None:
         """See Source."""
         self._context = context
+        self._tokens = TokenBook(self._options, context.report)
+        self._keys = KeyBook(self._options, context.report)
+        self._use_keys(self._keys.keys)
         if context.read_limit is not None:
             self._limiter = ReadLimiter(context.read_limit, time.monotonic(), POLL_RECORDS, POLL_BYTES)
         directory = context.state_dir / "arrivals"
         make_durable(directory)
-        last_sequence = restore_service(self._service, restored, read_segments(directory), context.report)
+        if context.vital is None:
+            segments = read_segments(directory)
+        else:
+            segments = with_kept(read_segments(directory) if restored.arrivals_here else [], context.vital.kept())
+        last_sequence = restore_service(self._service, restored, segments, context.report)
         sync_ms = self._options.arrival_sync_ms
         self._arrivals = ArrivalJournal(
             ArrivalWriter(directory, context.epoch, last_sequence + 1, sync_ms or 1),
             sync_each=not sync_ms,
             report=context.report,
+            vital=context.vital,
         )
         return self._service.ledger.unclean_floor
 
@@ -143,6 +161,9 @@ class EdgeSocketSource:
             user_timeout_ms=options.user_timeout_ms,
             max_line_bytes=options.max_line_bytes,
             check_utf8=options.packet_mode == "RAW",
+            allow=options.allow,
+            auth_backoff_max_ms=options.auth_backoff_max_ms,
+            tls=tls_of(options),
         )
         server = IngressServer(listen, self, self._on_net_event)
         with self._lock:
@@ -180,20 +201,21 @@ class EdgeSocketSource:
         try:
             arrivals.close(clean=clean)
         except StoreError as error:
-            self._report(f"the arrival log could not be closed: {error}")
+            self._report(ArrivalLogCloseFailed(str(error)))
             return False
         return clean
 
     # ---- the conversation (receiver thread; see net.handler.ConversationHandler) ----------------------------------
 
     def accepts_token(self, token: bytes) -> bool:
-        """Compare in constant time."""
-        return hmac.compare_digest(token, self._token)
+        """Compare in constant time with every token that is good now."""
+        return self._tokens is not None and self._tokens.accepts(token)
 
     def session_started(self, peer: str) -> None:
         """A collector was elected."""
         with self._lock:
             self._collector = peer
+            self._collector_since = time.monotonic()
             self._service.session_started()
 
     def session_ended(self, reason: DisconnectReason) -> None:  # noqa: ARG002 - the event carries it
@@ -356,10 +378,11 @@ class EdgeSocketSource:
         assert self._arrivals is not None
         with self._lock:
             self._service.ledger.complete()
+        self._covered_sequence = self._cut_sequence
         try:
             self._arrivals.delete_through(self._cut_sequence)
         except StoreError as error:  # the next checkpoint tries again
-            self._report(f"old segments of the arrival log stay for now: {error}")
+            self._report(ArrivalSegmentsKept(str(error)))
 
     def abort(self) -> None:
         """See Source."""
@@ -376,9 +399,21 @@ class EdgeSocketSource:
             if settlement.ends_unclean:
                 self._service.end_unclean(settlement.log_index)
         text = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in settlement.ranges)
-        self._context.report(f"operator settled {text or 'the unclean end'}; {discarded} queued records dropped")
+        self._context.report(BatchesSettled(text or "the unclean end", discarded))
 
     # ---- seeing --------------------------------------------------------------------------------------------------
+
+    def _forget_covered(self, vital: VitalNotes | None) -> None:
+        """Remove what was kept in the store and is covered by a checkpoint now; it is no matter when that happens."""
+        if vital is None or self._covered_sequence is None:
+            return
+        sequence = self._covered_sequence
+        try:
+            more = vital.forget_through(sequence)
+        except StoreError:
+            return  # the next tick tries again
+        if not more and sequence == self._covered_sequence:
+            self._covered_sequence = None
 
     def tick(self) -> None:
         """See Source."""
@@ -389,8 +424,11 @@ class EdgeSocketSource:
             self._arrivals.sync_if_due(now)
         except StoreError as error:
             self._watch_arrival_log(self._arrivals.failing_since, error, now)
+        self._forget_covered(self._context.vital)
         with self._lock:
             service = self._service
+            self._arrival_times.mark(service.ledger.highest_accepted, now)
+            self._arrival_times.forget_below(service.ledger.oldest_unconfirmed or service.ledger.highest_accepted)
             facts = Facts(
                 service.ledger.holder(),
                 service.repeated_with_other_payload,
@@ -400,6 +438,16 @@ class EdgeSocketSource:
                 service.ledger.overloaded,
             )
         self._notices.look(facts, now)
+        keys = None if self._keys is None else self._keys.changed()
+        if keys is not None:
+            self._use_keys(keys)
+
+    def _use_keys(self, keys: Sequence[PacketKey]) -> None:
+        codec = self._service.codec
+        if isinstance(codec, CheckedCodec):
+            codec = codec.inner
+        if isinstance(codec, PacketCodec):
+            codec.use_keys(keys)
 
     @property
     def _replaced(self) -> int:
@@ -421,28 +469,13 @@ class EdgeSocketSource:
         arrivals = self._arrivals
         failing_since = None if arrivals is None else arrivals.failing_since
         with self._lock:
-            service, ledger, queue = self._service, self._service.ledger, self._service.queue
-            holder = self._notices.holder
             status: dict[str, Any] = {
                 "port": self._options.port,
                 "endpoint": self._options.endpoint,
                 "collector": self._collector or None,
-                "watermark": ledger.watermark,
-                "ack_number": ledger.ack_number,
-                "highest_offered": ledger.highest_offered,
-                "unclean_floor": ledger.unclean_floor,
-                "batches": ledger.counts(),
-                "queue": {
-                    "records": queue.records,
-                    "bytes": queue.payload_bytes,
-                    "capacity": queue.capacity,
-                    "high_water_mark": queue.mark,
-                    "most_records": queue.most_records,
-                },
-                "replies": service.reply_counts(),
-                "resends": service.resends,
+                "collector_for_s": round(now - self._collector_since, 1) if self._collector else None,
+                **describe_ingress(self._service, self._arrival_times, now),
                 "replaced_utf8": self._replaced,
-                "reused_ivs": service.reused_ivs,
                 "records_to_sinks": self._taken_records,
                 "bad_records": self._rows.bad,
                 "dropped_payloads": self._rows.dropped,
@@ -450,9 +483,7 @@ class EdgeSocketSource:
                     "failing_for_s": None if failing_since is None else round(now - failing_since, 1),
                     "last_failure": "" if arrivals is None else arrivals.failure,
                 },
-                "holder": None
-                if holder is None
-                else {"id": holder.id_, "state": holder.state.value, "since_s": round(now - holder.since, 1)},
+                "holder": describe_holder(self._notices.holder, now),
             }
         if self._server is not None:
             status["listener"] = self._server.describe()
@@ -468,6 +499,6 @@ class EdgeSocketSource:
         assert self._context is not None
         self._context.dead_letter(letter)
 
-    def _report(self, what: str) -> None:
+    def _report(self, what: object) -> None:
         if self._context is not None:
             self._context.report(what)

@@ -9,18 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgesocket.ingress.batch_states import BatchState
+from edgesocket.telemetry.events import (
+    BatchIdsReused,
+    CheckpointAwaited,
+    IvsReused,
+    LedgerEmptied,
+    LedgerFilled,
+    SinksAwaited,
+    TextReplaced,
+    WatermarkHeld,
+)
 
 NAMED_AFTER_S = 30.0
 """An id that holds the watermark this long is named, with what to do."""
 
 NAMED_AGAIN_AFTER_S = 300.0
 
-_WHAT_TO_DO = {
-    BatchState.RECEIVED: "it is queued and waits for the sinks",
-    BatchState.CAPTURED: "it went to the sinks and waits for a checkpoint to complete",
-}
-_SETTLE = "if the collector will not send it (again), run: edgesocket settle JOB {id_} --reason TEXT"
-"""For an id that only the collector or an operator can move."""
+_ON_THEIR_WAY = {BatchState.RECEIVED: SinksAwaited, BatchState.CAPTURED: CheckpointAwaited}
+"""Any other id only the collector or an operator can move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,17 @@ class Holder:
 
 
 class Notices:
-    """Remembers what was told. Used by one thread, but `holder` may be read by any."""
+    """Remembers what was told. Used by one thread, but `holder` may be read by any.
 
-    def __init__(self, report: Callable[[str], None]) -> None:
+    Args:
+        report: told what is new.
+        job: the job's name, as it is typed in a command.
+    """
+
+    def __init__(self, report: Callable[[object], None], job: str = "JOB") -> None:
         self.holder: Holder | None = None
         self._report = report
+        self._job = job
         self._named_at: float | None = None
         self._told_repeated = 0
         self._told_replaced = 0
@@ -69,27 +81,16 @@ class Notices:
         """Tell what is new; called about once a second."""
         self._watch_holder(facts.holder, now)
         if facts.repeated != self._told_repeated:
-            self._report(
-                f"{facts.repeated - self._told_repeated} batches came under an id already used, with another payload "
-                f"(last: {facts.last_repeated_id}); each is one more record"
-            )
+            self._report(BatchIdsReused(facts.repeated - self._told_repeated, facts.last_repeated_id))
             self._told_repeated = facts.repeated
         if facts.replaced != self._told_replaced:
-            self._report(f"{facts.replaced - self._told_replaced} records were not UTF-8; bad bytes became U+FFFD")
+            self._report(TextReplaced(facts.replaced - self._told_replaced))
             self._told_replaced = facts.replaced
         if facts.reused_ivs != self._told_reused_ivs:
-            self._report(
-                f"{facts.reused_ivs - self._told_reused_ivs} encrypted packets had an iv that another record had: that "
-                f"gives their texts away; a collector has to make a new one for each packet"
-            )
+            self._report(IvsReused(facts.reused_ivs - self._told_reused_ivs))
             self._told_reused_ivs = facts.reused_ivs
         if facts.overloaded != self._told_overloaded:
-            self._report(
-                "the ledger holds as many id ranges as it may, so every batch is answered QUEUE_FULL: what is refused, "
-                "lost or passed over has to be sent (again) or settled"
-                if facts.overloaded
-                else "the ledger has room for id ranges again"
-            )
+            self._report(LedgerFilled() if facts.overloaded else LedgerEmptied())
             self._told_overloaded = facts.overloaded
 
     def _watch_holder(self, found: tuple[int, BatchState] | None, now: float) -> None:
@@ -101,8 +102,10 @@ class Notices:
         lately = self._named_at is not None and now - self._named_at < NAMED_AGAIN_AFTER_S
         if now - holder.since >= NAMED_AFTER_S and not lately:
             self._named_at = now
-            what_to_do = _WHAT_TO_DO.get(holder.state, _SETTLE.format(id_=holder.id_))
+            held_for_s = now - holder.since
+            awaited = _ON_THEIR_WAY.get(holder.state)
             self._report(
-                f"batch {holder.id_} ({holder.state.value}) has held the watermark for {now - holder.since:.0f} s; "
-                f"{what_to_do}"
+                WatermarkHeld(holder.id_, holder.state.value, held_for_s, self._job)
+                if awaited is None
+                else awaited(holder.id_, held_for_s)
             )

@@ -19,6 +19,14 @@ from edgesocket.ingress.ledger import LedgerImage
 from edgesocket.ingress.service import IngressCut, IngressService, NoteKind
 from edgesocket.ingress.snapshot import decode_blocks, encode_blocks
 from edgesocket.records import RecordBlock
+from edgesocket.telemetry.events import (
+    ArrivalNotesMissing,
+    ArrivalSegmentDamaged,
+    ArrivalsUnknown,
+    FingerprintsUnreadable,
+    QueuedRecordsLost,
+    QueueUnreadable,
+)
 
 QUEUE = "queue"
 FINGERPRINTS = "fingerprints"
@@ -44,7 +52,7 @@ def encode_cut(cut: IngressCut) -> SourceCut:
 
 
 def restore_service(
-    service: IngressService, restored: RestoredSource, segments: Iterable[Segment], report: Callable[[str], None]
+    service: IngressService, restored: RestoredSource, segments: Iterable[Segment], report: Callable[[object], None]
 ) -> int:
     """Bring a new service to where the job was.
 
@@ -68,10 +76,7 @@ def restore_service(
     if not restored.previous_end_known:
         service.ledger.ended_unclean()
         if service.ledger.unclean_floor is not None:
-            report(
-                f"the host went down before the arrival log was written out: batches above "
-                f"{service.ledger.unclean_floor} that are passed over count as lost until the operator settles them"
-            )
+            report(ArrivalsUnknown(service.ledger.unclean_floor))
     service.start_sequence(last)
     for settlement in restored.settlements:
         if settlement.log_index > service.settled_through:
@@ -84,7 +89,7 @@ def restore_service(
 
 
 def _restore_state(
-    service: IngressService, state: dict[str, Any], restored: RestoredSource, report: Callable[[str], None]
+    service: IngressService, state: dict[str, Any], restored: RestoredSource, report: Callable[[object], None]
 ) -> None:
     queued = state["queue"]
     runs = [(first, last) for first, last in queued["runs"]]
@@ -95,24 +100,21 @@ def _restore_state(
     for first, last in missing:
         service.ledger.mark_lost(first, last)
     if missing:
-        report(
-            f"{sum(last - first + 1 for first, last in missing)} queued records are in no readable blob: they are "
-            f"lost here and answer RESEND"
-        )
+        report(QueuedRecordsLost(sum(last - first + 1 for first, last in missing)))
     head = queued["head"] + sum(last - first + 1 for first, last in runs) - sum(block.count for block in blocks)
     service.queue.restore(blocks, head, queued["generation"] + bool(missing))
     try:
         if FINGERPRINTS in restored.blobs:
             service.fingerprints.restore(restored.blobs[FINGERPRINTS])
     except DecodeError as error:
-        report(f"fingerprints not restored, resends of older batches may be written twice: {error}")
+        report(FingerprintsUnreadable(str(error)))
 
 
-def _decode_queue(restored: RestoredSource, report: Callable[[str], None]) -> list[RecordBlock]:
+def _decode_queue(restored: RestoredSource, report: Callable[[object], None]) -> list[RecordBlock]:
     try:
         return decode_blocks(restored.blobs[QUEUE]) if QUEUE in restored.blobs else []
     except DecodeError as error:
-        report(f"queue not restored: {error}")
+        report(QueueUnreadable(str(error)))
         return []
 
 
@@ -165,7 +167,7 @@ def _replay(
     segments: Iterable[Segment],
     position: int,
     unclean_floors: dict[int, int | None],
-    report: Callable[[str], None],
+    report: Callable[[object], None],
 ) -> int:
     """Take over every event above `position`, and how each incarnation since then found the one before it.
 
@@ -185,13 +187,13 @@ def _replay(
             _enter_epoch(service, incarnations.pop(0)[1])
         for event in segment.events:
             if event.sequence > last + 1:
-                report(f"{segment.name}: the {event.sequence - last - 1} notes before number {event.sequence} are gone")
+                report(ArrivalNotesMissing(segment.name, event.sequence - last - 1, event.sequence))
                 service.ledger.ended_unclean()
             if event.sequence > position:
                 service.replay(NoteKind(event.kind), event.lo, event.hi, event.log_index)
             last = max(last, event.sequence)
         if segment.damage:
-            report(f"{segment.name}: {segment.damage}; what it said after that is not known")
+            report(ArrivalSegmentDamaged(segment.name, segment.damage))
             service.ledger.ended_unclean()
     for _, k in incarnations:
         _enter_epoch(service, k)

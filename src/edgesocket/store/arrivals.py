@@ -18,7 +18,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -334,6 +334,28 @@ def read_segments(directory: Path) -> list[Segment]:
         return [_read_segment(directory, *key) for key in _segment_keys(directory)]
     except OSError as error:
         raise _store_error(directory, "cannot be read", error) from error
+
+
+def with_kept(segments: list[Segment], kept: Iterable[tuple[str, bytes]]) -> list[Segment]:
+    """The segments of this directory, and what was kept elsewhere of incarnations that have none here, in order.
+
+    An incarnation that wrote here has all its notes here. One that ran on another machine has left what it kept.
+
+    Args:
+        segments: of the directory.
+        kept: names and bytes of segments.
+    """
+    here = {segment.epoch for segment in segments}
+    elsewhere = [segment for segment in (_decode_kept(*one) for one in kept) if segment.epoch not in here]
+    return sorted([*segments, *elsewhere], key=lambda segment: (segment.epoch, segment.first_sequence))
+
+
+def _decode_kept(name: str, data: bytes) -> Segment:
+    segment = decode_segment(data)
+    match = _FILE_NAME.fullmatch(name)
+    if not segment.epoch and match is not None:
+        return replace(segment, epoch=int(match[1]), first_sequence=int(match[2]), name=name)
+    return replace(segment, name=name)
 
 
 def _read_segment(directory: Path, epoch: int, first_sequence: int) -> Segment:

@@ -42,7 +42,7 @@ def _boot() -> str:
         pass
     try:
         # macOS: "{ sec = 1700000000, usec = 123456 } ..."; the time of boot names the boot.
-        asked = subprocess.run(
+        asked = subprocess.run(  # nosec B603 - a fixed command
             ["/usr/sbin/sysctl", "-n", "kern.boottime"], capture_output=True, text=True, timeout=10, check=True
         )
         return asked.stdout.partition("}")[0].strip(" {\n")

@@ -14,10 +14,11 @@ Every rule that a test states is one of `edgesocket.components.sink`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from edgesocket.components.sink import CommitRole, DecidingSink
+from edgesocket.components.sink import CommitRole, DecidingSink, Manifest, StagingSink
 from edgesocket.errors import ComponentError, FencedError
 from edgesocket.testing.sink_story import SinkHarness, Story
 
@@ -317,6 +318,60 @@ class DecidingSinkRules(CommittingSink):
         sink: DecidingSink = story.sink  # type: ignore[assignment]
         sink.fence(story.epoch)
         return sink
+
+
+class StagingRules:
+    """Rules for sinks that leave the slow part of a checkpoint to another thread, in both halves of `prepare`."""
+
+    def test_rows_written_between_the_halves_belong_to_the_next_checkpoint(self, harness: SinkHarness) -> None:
+        story = Story(harness)
+        story.write(b"a")
+        sink = staging(story)
+        manifest = sink.stage(1)
+        story.write(b"b")
+        sink.settle(1)
+        story.sink.commit(1, manifest)
+        assert story.read() == [b"a"]
+        story.checkpoint(2)
+        assert story.read() == [b"a", b"b"]
+
+    def test_an_abort_between_the_halves_loses_and_doubles_nothing(self, harness: SinkHarness) -> None:
+        story = Story(harness)
+        story.write(b"a")
+        staging(story).stage(1)
+        story.write(b"b")
+        story.checkpoint(2)
+        assert story.read() == [b"a", b"b"]
+
+    def test_settling_and_publishing_run_beside_writes(self, harness: SinkHarness) -> None:
+        story = Story(harness)
+        written: list[bytes] = []
+
+        def write(payload: bytes) -> None:
+            story.write(payload)
+            written.append(payload)
+
+        with ThreadPoolExecutor(1) as beside:
+            for n in range(1, 21):
+                write(b"before %d" % n)
+                sink = staging(story)
+                work = beside.submit(_settle_and_commit, sink, n, sink.stage(n))
+                while not work.done():
+                    write(b"beside %d" % n)
+                work.result()
+        story.checkpoint(21)
+        assert story.read() == written
+
+
+def staging(story: Story) -> StagingSink:
+    """The sink of a story, as the engine sees it."""
+    assert isinstance(story.sink, StagingSink)
+    return story.sink
+
+
+def _settle_and_commit(sink: StagingSink, checkpoint: int, manifest: Manifest) -> None:
+    sink.settle(checkpoint)
+    sink.commit(checkpoint, manifest)
 
 
 class BreakableSink:

@@ -28,10 +28,12 @@ ENTRIES = [
     ),
     Started(7, 5, 12, 1000, "edge-1", "b-o-o-t"),
     Started(7, 5, None, 0, "edge-1", ""),
+    Started(7, 5, None, 0, "edge-1", "", scratch="5c7a"),
     Commit(7, 5, 3, {"w": MAX_BATCH_ID, "queued": [[1, 2]], "sinks": {"console": None}}),
     Settle(7, 5, ((1, 3), (9, MAX_BATCH_ID)), "pump 3 was replaced, ☃", "root"),
     Accept(7, 5, 41, "root"),
     Ended(7, 5, clean=True),
+    Ended(7, 5, clean=True, covered=True),
     Ended(7, 5, clean=False, reason="batch 9: field a", batch_id=9),
 ]
 
@@ -121,6 +123,12 @@ def test_a_line_that_is_json_but_no_object_is_damaged():
 
 def test_fields_of_a_later_writer_with_the_same_format_are_passed_over():
     assert decode_entry(entry_name(3), written(mood="good")).entry == Ended(7, 5, clean=True)
+
+
+def test_fields_that_came_later_have_a_value_for_entries_before_them():
+    early = written(covered=...)
+    assert b"covered" not in early
+    assert decode_entry(entry_name(3), early).entry == Ended(7, 5, clean=True)
 
 
 def test_names_and_indexes():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from edgesocket.cli.main import main
+from edgesocket.components.registry import Registry
 from edgesocket.config.catalog import ENTRIES, show_default, walk
 from edgesocket.config.options import Kind, Option
 from edgesocket.errors import ExitCode
@@ -73,3 +76,47 @@ def test_json_has_the_same_options(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("option", SHOWN)
 def test_every_default_can_be_shown(option: Option) -> None:
     assert show_default(option)
+
+
+def test_options_are_shown_where_only_the_core_is_installed() -> None:
+    code = (
+        "import sys\n"
+        "class Bare:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('numpy', 'pyarrow', 'msgspec', 'xxhash', 'cryptography'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Bare())\n"
+        "from edgesocket.cli.main import main\n"
+        "sys.exit(main(['options']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(f"\n{entry.title}\n" in f"\n{done.stdout}" for entry in ENTRIES)
+
+
+def test_options_of_installed_plug_ins_are_among_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Registry, "plugin_names", lambda self: ["MyStore", "Broken"] if self._kind == "sink" else [])
+    monkeypatch.setattr(Registry, "offered", lambda self, name: name)
+    monkeypatch.setattr(Registry, "factory", lambda self, name: PluggedStore if name == "MyStore" else BrokenStore)
+    assert options() == ExitCode.OK
+    shown = capsys.readouterr()
+    assert "\nsink MyStore\n" in shown.out
+    assert "  place: text; required" in shown.out
+    assert "  most: integer" in shown.out
+    assert "sink Broken: its OPTIONS are no" in shown.err
+    assert options("mystore") == ExitCode.OK
+    assert capsys.readouterr().out.startswith("sink MyStore\n")
+
+
+class PluggedStore:
+    """A third party's sink."""
+
+    def __init__(self, place: str, most: int = 5, how: object = object) -> None: ...
+
+
+class BrokenStore:
+    """One that does not say what its options are."""
+
+    OPTIONS = 7

@@ -17,6 +17,7 @@ from edgesocket.config.job import load_job
 from edgesocket.config.options import Kind, Option, OptionTable
 from edgesocket.config.specs import JobSpec
 from edgesocket.errors import ConfigError
+from edgesocket.store.directory import DirectoryPlace
 
 HEAD = "env { job.mode = STREAMING }\nsource { EdgeSocket { port = 1, token = t } }\n"
 
@@ -79,7 +80,7 @@ def _problems(plugins: InstalledPlugins, rest: str) -> list[str]:
 
 
 def _made(spec: JobSpec, tmp_path: Any) -> Any:
-    return make_plan(spec, tmp_path).sinks[0].make()
+    return make_plan(spec, DirectoryPlace(tmp_path)).sinks[0].make()
 
 
 def test_parameters_of_the_class_are_its_options(plugins: InstalledPlugins, tmp_path: Any) -> None:
@@ -121,7 +122,7 @@ def test_two_sinks_that_decide_are_too_many_also_where_they_are_plugged_in(plugi
 def test_a_transform_is_plugged_in_too(plugins: InstalledPlugins, tmp_path: Any) -> None:
     spec = _job(plugins, "transform { upper { fields = [a, b], plugin_output = up } }\nsink { Null {} }")
     assert spec.transforms[0].plugin == "Upper"
-    assert make_plan(spec, tmp_path).transforms[0].make().given == (["a", "b"], "all")  # type: ignore[attr-defined]
+    assert make_plan(spec, DirectoryPlace(tmp_path)).transforms[0].make().given == (["a", "b"], "all")  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_used_is_said_with_its_line(plugins: InstalledPlugins) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgesocket.cli import run
+from edgesocket.cli import together
 from edgesocket.errors import ExitCode, NotOwnerError, StoreError
 
 
@@ -32,7 +32,7 @@ def raising(error: BaseException) -> Callable[[], int]:
 
 
 def run_all(*jobs: Any) -> int:
-    return run._run_beside_each_other(jobs)
+    return together.JobsTogether(jobs).run()
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_the_exit_code_is_that_of_the_job_which_fared_worst(ends: list[Callable[
 def test_a_fenced_job_that_does_not_come_back_is_given_up_and_the_others_run_to_their_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "LOOK_S", 0.01)
-    monkeypatch.setattr(run, "FENCED_GRACE_S", 0.01)
+    monkeypatch.setattr(together, "LOOK_S", 0.01)
+    monkeypatch.setattr(together, "FENCED_GRACE_S", 0.01)
     exits: list[int] = []
-    monkeypatch.setattr(run.os, "_exit", exits.append)
+    monkeypatch.setattr(together.os, "_exit", exits.append)
     given_up, come_back = threading.Event(), threading.Event()
 
     def stuck() -> int:

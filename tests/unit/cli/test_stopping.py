@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from edgesocket.cli.status_file import write_status
-from edgesocket.cli.stop_request import REQUEST_FILE, ask_to_stop, asked_to_stop, clear_request
 from edgesocket.cli.stopping import End, NoEndError, stop_job
+from edgesocket.store.directory import DirectoryPlace
 from edgesocket.store.identity import host_identity
 from edgesocket.store.ownership import Beat
+from edgesocket.store.status_file import write_status
+from edgesocket.store.stop_request import REQUEST_FILE, ask_to_stop, asked_to_stop, clear_request
 
 
 def beat(directory: Path, *, pid: int | None = None, boot: str | None = None, closed: bool = False) -> None:
@@ -50,11 +51,11 @@ def test_a_broken_request_asks_nobody(tmp_path: Path, content: str) -> None:
 
 
 def test_a_job_that_does_not_run_is_not_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stop_job("edge", tmp_path, 1) is None
+    assert stop_job("edge", DirectoryPlace(tmp_path), 1) is None
     beat(tmp_path, closed=True)
-    assert stop_job("edge", tmp_path, 1) is None
+    assert stop_job("edge", DirectoryPlace(tmp_path), 1) is None
     beat(tmp_path, pid=dead_pid())
-    assert stop_job("edge", tmp_path, 1) is None
+    assert stop_job("edge", DirectoryPlace(tmp_path), 1) is None
     assert "does not run" in capsys.readouterr().err
     assert not (tmp_path / REQUEST_FILE).exists()
 
@@ -62,7 +63,7 @@ def test_a_job_that_does_not_run_is_not_asked(tmp_path: Path, capsys: pytest.Cap
 def test_an_owner_without_signs_of_life_is_named_and_left_alone(tmp_path: Path) -> None:
     beat(tmp_path, boot="another-kernel", pid=4711)
     with pytest.raises(NoEndError, match="pid 4711 on"):
-        stop_job("edge", tmp_path, 1)
+        stop_job("edge", DirectoryPlace(tmp_path), 1)
     assert not (tmp_path / REQUEST_FILE).exists()
 
 
@@ -78,7 +79,7 @@ def test_the_answer_is_what_the_owner_says_of_its_end(tmp_path: Path) -> None:
     thread = threading.Thread(target=owner)
     thread.start()
     try:
-        assert stop_job("edge", tmp_path, 30) == End(75, 12)
+        assert stop_job("edge", DirectoryPlace(tmp_path), 30) == End(75, 12)
     finally:
         thread.join(30)
 
@@ -87,4 +88,4 @@ def test_an_owner_that_does_not_end_in_time_is_named(tmp_path: Path) -> None:
     beat(tmp_path)
     write_status(tmp_path, {"instance": "one"})
     with pytest.raises(NoEndError, match=f"pid {os.getpid()} on"):
-        stop_job("edge", tmp_path, 0.05)
+        stop_job("edge", DirectoryPlace(tmp_path), 0.05)

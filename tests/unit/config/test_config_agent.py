@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgesocket.config.agent import AgentConfigError, AgentSpec, tables
+from edgesocket.config.agent import AgentConfigError, AgentSpec, TlsSpec, tables
 from edgesocket.config.agent_file import MAX_NESTING, load_agent
 from edgesocket.config.agent_inputs import ExecSpec, FileSpec, HttpSpec, SyslogSpec
 from edgesocket.config.catalog import walk
@@ -208,3 +208,39 @@ def test_values_that_yaml_would_turn_into_something_else_stay_as_written() -> No
     assert load(SMALL + "host: 0123\n").host == "0123"
     assert load(SMALL + "host: 'null'\n").host == "null"
     assert load(SMALL + "host: ~\n").host is None
+
+
+class TestTls:
+    """The connection to the ingress."""
+
+    def test_an_empty_block_switches_it_on(self) -> None:
+        assert load(SMALL).tls is None
+        assert load(SMALL + "tls: {}\n").tls == TlsSpec(ca_file=None, server_name=None, cert_file=None, key_file=None)
+
+    def test_everything_of_it(self) -> None:
+        tls = load(SMALL + "tls: { ca_file: ca, server_name: edge, cert_file: a, key_file: b }\n").tls
+        assert tls == TlsSpec(ca_file="ca", server_name="edge", cert_file="a", key_file="b")
+
+    @pytest.mark.parametrize(("block", "missing"), [("cert_file: a", "key_file"), ("key_file: b", "cert_file")])
+    def test_a_certificate_and_its_key_go_together(self, block: str, missing: str) -> None:
+        ((_, path, message, _),) = problems(SMALL + f"tls: {{ {block} }}\n")
+        assert (path, message) == (f"agent.tls.{missing}", "a certificate and its key go together")
+
+    def test_there_is_no_switch_to_trust_anybody(self) -> None:
+        ((_, path, message, _),) = problems(SMALL + "tls: { insecure: true }\n")
+        assert (path, message) == ("agent.tls.insecure", "there is no such option")
+
+
+class TestKeyId:
+    """The name of a key in packets."""
+
+    def test_it_goes_with_a_key(self) -> None:
+        packet = load(SMALL + "packet: { key_file: k, key_id: 2026-11 }\n").packet
+        assert packet is not None
+        assert packet.key_id == "2026-11"
+        ((_, path, _, _),) = problems(SMALL + "packet: { key_id: a }\n")
+        assert path == "agent.packet.key_id"
+
+    def test_what_is_no_name_may_be_the_key_itself_and_is_not_shown(self) -> None:
+        ((_, _, message, _),) = problems(SMALL + "packet: { key_file: k, key_id: 'hunter2/+=' }\n")
+        assert "hunter2" not in message

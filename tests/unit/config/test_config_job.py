@@ -30,7 +30,7 @@ REFERENCE_SNIPPETS = [
 class TestGoodJobs:
     @pytest.mark.parametrize("text", REFERENCE_SNIPPETS)
     def test_the_snippets_of_the_reference(self, text: str) -> None:
-        assert job(text).sources[0].options.token.endswith("edge-token")
+        assert job(text).sources[0].options.token[0].endswith("edge-token")
 
     def test_every_part(self) -> None:
         text = (
@@ -81,7 +81,7 @@ class TestGoodJobs:
     def test_other_ways_to_write_a_source(self, text: str) -> None:
         options = job(text).sources[0].options
 
-        assert (options.port, options.token) == (9999, "my-edge-token")
+        assert (options.port, options.token) == (9999, ("my-edge-token",))
 
     def test_json(self) -> None:
         text = (
@@ -101,14 +101,14 @@ class TestGoodJobs:
         text = edge_socket('port = ${?PORT}\ntoken = ${TOKEN}\nendpoint = "${HOST:localhost}:${PORT:1}"')
         spec = job(text, variables={"TOKEN": "a=b$c d"}, environ={"PORT": "12", "TOKEN": "no"})
 
-        assert (spec.sources[0].options.port, spec.sources[0].options.token) == (12, "a=b$c d")
+        assert (spec.sources[0].options.port, spec.sources[0].options.token) == (12, ("a=b$c d",))
         assert spec.sources[0].options.endpoint == "localhost:12"
 
     def test_an_included_file(self) -> None:
         files = Files({"secrets.conf": 'edge_token = "t"'})
         spec = job('include "secrets.conf"\n' + edge_socket("port = 1\ntoken = ${edge_token}"), read_file=files)
 
-        assert spec.sources[0].options.token == "t"
+        assert spec.sources[0].options.token == ("t",)
 
     def test_settings_of_env_at_the_top_level(self) -> None:
         assert job(SOURCE + "env.job.mode = STREAMING\nenv.parallelism = 1").notes == (
@@ -500,7 +500,7 @@ class TestSecrets:
             'port = 1, token = "{}\\n"',
             "port = 1, token = {}#x",
             "port = 1, token {}",
-            "port = 1, token = [{}]",
+            "port = 1, token = [[{}]]",
             "port = 1, auth_token = {}",
             "port = 1, token = t, secret_key = {}",
             'port = 1, token = t, secret_key = "{}"',

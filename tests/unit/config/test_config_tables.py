@@ -30,7 +30,7 @@ class TestReference:
         [
             ("auth_type", Kind.CHOICE, "TOKEN"),
             ("packet_mode", Kind.CHOICE, "RAW"),
-            ("secret_key", Kind.TEXT, None),
+            ("secret_key", Kind.TEXTS, ()),
             ("local_queue_capacity", Kind.INTEGER, 1024),
             ("queue_backpressure_watermark_ratio", Kind.DECIMAL, Decimal("0.9")),
             ("queue_full_retry_after_ms", Kind.DURATION, 500),
@@ -46,7 +46,7 @@ class TestReference:
         assert option is not None
         assert (option.kind, option.required, option.default) == (kind, False, default)
 
-    @pytest.mark.parametrize(("name", "kind"), [("port", Kind.INTEGER), ("token", Kind.TEXT)])
+    @pytest.mark.parametrize(("name", "kind"), [("port", Kind.INTEGER), ("token", Kind.TEXTS)])
     def test_required(self, name: str, kind: Kind) -> None:
         option = EDGE_SOCKET.named(name)
 
@@ -218,7 +218,7 @@ class TestEdgeSocketChecks:
     def test_a_good_key_arrives_as_bytes_and_neither_secret_is_in_a_repr(self) -> None:
         options = self.good(f'secret_key = "{KEY}"\npacket_mode = packet', 'port = 1\ntoken = "hunter2"')
 
-        assert options.secret_key == bytes(range(32))
+        assert [key.key for key in options.secret_key] == [bytes(range(32))]
         assert options.packet_mode == "PACKET"
         assert "hunter2" not in repr(options)
         assert "x1f" not in repr(options)

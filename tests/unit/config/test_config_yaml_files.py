@@ -8,6 +8,7 @@ import pytest
 
 from edgesocket.config.job import load_job
 from edgesocket.config.nodes import to_python
+from edgesocket.config.s3_settings import S3Settings
 from edgesocket.config.yaml_files import SeaTunnelYaml, read_hazelcast_yaml, read_seatunnel_yaml
 from edgesocket.errors import ConfigError
 
@@ -94,7 +95,7 @@ def test_a_file_that_says_nothing_changes_nothing(text: str) -> None:
         ({"type": "hdfs"}, "hdfs"),
         ({"type": "oss"}, "oss"),
         ({"type": "hdfs", "plugin__fs.defaultFS": "hdfs://host:9000"}, "hdfs"),
-        ({"type": "hdfs", "plugin__storage.type": "s3", "plugin__s3.bucket": "b"}, "s3"),
+        ({"type": "hdfs", "plugin__storage.type": "cos"}, "cos"),
     ],
 )
 def test_storage_elsewhere_is_refused_by_its_name(settings: dict[str, str], named: str) -> None:
@@ -109,6 +110,53 @@ def test_a_local_directory_is_where_states_lie() -> None:
     assert read_seatunnel_yaml(text, "seatunnel.yaml").state_root == "/srv/x"
     with pytest.raises(ConfigError, match="absolute"):
         read_seatunnel_yaml(storage(type="localfile", plugin__namespace="here"), "seatunnel.yaml")
+
+
+S3 = {"type": "hdfs", "plugin__storage.type": "s3", "plugin__s3.bucket": "s3a://states"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "root"),
+    [
+        (S3, "s3://states/seatunnel/checkpoint"),
+        (S3 | {"plugin__namespace": "/edge/"}, "s3://states/edge"),
+        (S3 | {"plugin__s3.bucket": "plain", "plugin__namespace": "/"}, "s3://plain"),
+        ({"type": "s3", "plugin__namespace": "s3n://b/x/"}, "s3://b/x"),
+        ({"type": "hdfs", "plugin__fs.defaultFS": "s3a://b"}, "s3://b/seatunnel/checkpoint"),
+    ],
+)
+def test_a_bucket_is_where_states_lie(settings: dict[str, str], root: str) -> None:
+    file = read_seatunnel_yaml(storage(**settings), "seatunnel.yaml")
+    assert file.state_root == root
+    assert file.s3 == S3Settings()
+    assert file.notes == ()
+
+
+def test_how_a_bucket_is_reached_and_no_key_is_shown() -> None:
+    settings = {
+        "plugin__fs.s3a.endpoint": "minio:9000",
+        "plugin__fs.s3a.connection.ssl.enabled": "false",
+        "plugin__fs.s3a.path.style.access": "true",
+        "plugin__fs.s3a.access.key": "AKEY",
+        "plugin__fs.s3a.secret.key": "SKEY",
+        "plugin__fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+    file = read_seatunnel_yaml(storage(**S3, **settings), "seatunnel.yaml")
+    assert file.s3 == S3Settings("http://minio:9000", "", "AKEY", "SKEY", path_style=True)
+    assert "KEY" not in repr(file)
+    aws = {"plugin__fs.s3a.endpoint": "s3.eu-central-1.amazonaws.com"}
+    file = read_seatunnel_yaml(storage(**S3, **aws), "seatunnel.yaml")
+    assert file.s3 == S3Settings(region="eu-central-1")
+    file = read_seatunnel_yaml(storage(**S3, **{"plugin__fs.s3a.endpoint": "minio.example"}), "seatunnel.yaml")
+    assert file.s3.endpoint == "https://minio.example"
+
+
+def test_half_of_what_s3_needs_is_a_problem_that_says_what_is_missing() -> None:
+    with pytest.raises(ConfigError, match=r"seatunnel.yaml:\d+: .*s3.bucket: .*no bucket"):
+        read_seatunnel_yaml(storage(type="hdfs", **{"plugin__storage.type": "s3"}), "seatunnel.yaml")
+    with pytest.raises(ConfigError, match="secret[.]key") as refused:
+        read_seatunnel_yaml(storage(**S3, **{"plugin__fs.s3a.access.key": "AKEY"}), "seatunnel.yaml")
+    assert "AKEY" not in str(refused.value)
 
 
 def test_broken_yaml_is_a_problem_with_its_line() -> None:

@@ -11,6 +11,7 @@ import pytest
 from edgesocket.checkpoint.procedure import CheckpointEnd
 from edgesocket.engine.checkpoints import CheckpointRunner, describe_large
 from edgesocket.errors import BadRecordError, ComponentError, EdgeSocketError
+from edgesocket.telemetry.event import Level, kind_of
 
 MB = 1_000_000
 
@@ -23,6 +24,10 @@ def _runner(ends: Iterator[CheckpointEnd], reports: list[str], executor: ThreadP
     def nothing(effect: Any) -> Any:
         raise AssertionError(effect)
 
+    def report(event: object) -> None:
+        if kind_of(event).level > Level.DEBUG:
+            reports.append(str(event))
+
     return CheckpointRunner(
         make,
         nothing,
@@ -33,7 +38,7 @@ def _runner(ends: Iterator[CheckpointEnd], reports: list[str], executor: ThreadP
         interval_s=1.0,
         timeout_s=60.0,
         give_up_s=600.0,
-        report=reports.append,
+        report=report,
     )
 
 

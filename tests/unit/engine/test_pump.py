@@ -133,7 +133,7 @@ def test_one_that_does_not_is_ended_early(clock: Clock) -> None:
 def test_one_that_fails_too_does_not_hide_the_first_failure(clock: Clock) -> None:
     parts = Parts(clock)
     parts.under_way, parts.failure = True, StoreError("disk")
-    reports: list[object] = []
-    _pump(parts).end_what_runs(reports.append)
+    reports: list[str] = []
+    _pump(parts).end_what_runs(lambda event: reports.append(str(event)))
     assert parts.ended_early == 1
     assert reports == ["what was under way has failed too: disk"]

@@ -67,7 +67,7 @@ def _group(clock: Clock, *sinks: FlakySink, give_up_s: float = 600.0) -> tuple[S
     plans = tuple(SinkPlan(f"sink-{n}", lambda sink=sink: sink) for n, sink in enumerate(sinks))  # type: ignore[misc]
     unused: Any = None
     plan = JobPlan("job", Path(), "source", unused, plans, give_up_s=give_up_s)
-    group = SinkGroup(plan, reports.append, clock)
+    group = SinkGroup(plan, lambda event: reports.append(str(event)), clock)
     group.make()
     group.connect(text_schema())
     return group, reports

@@ -13,10 +13,11 @@ import pytest
 
 from edgesocket.compression import Compression
 from edgesocket.errors import DecodeError, DecryptError
-from edgesocket.ingress.admission import IVS_REMEMBERED, IvMemory, PacketCodec, RawCodec
+from edgesocket.ingress.admission import FIRST_IVS_REMEMBERED, IVS_REMEMBERED, IvMemory, PacketCodec, RawCodec
 from edgesocket.ingress.fingerprints import fingerprint
 from edgesocket.packet.codec import PacketDecoder, PacketEncoder
 from edgesocket.packet.compression import inflate
+from edgesocket.packet.keys import PacketKey
 
 KEY = bytes(range(32))
 LIMIT = 1 << 20
@@ -98,10 +99,10 @@ def test_encrypted_packets_are_queued_decrypted() -> None:
         b"[]",
         packet(b"", version=2),
         packet(b"\xff"),
-        packet(gzip.compress(b"x")[:-1], "GZIP"),
-        packet(gzip.compress(b"x") + b"\0", "GZIP"),
+        packet(gzip.compress(b"x", mtime=0)[:-1], "GZIP"),
+        packet(gzip.compress(b"x", mtime=0) + b"\0", "GZIP"),
         packet(b"", "GZIP"),
-        packet(gzip.compress(b"\xff"), "GZIP"),
+        packet(gzip.compress(b"\xff", mtime=0), "GZIP"),
         packet(deflate(b"x"), "ZLIB"),
         packet(b"x", "SNAPPY"),
     ],
@@ -171,9 +172,22 @@ def test_an_iv_is_reused_when_another_batch_or_another_payload_had_it() -> None:
     assert ivs.is_reused(b"iv-2", 2, b"b")
 
 
-def test_only_the_newest_ivs_are_remembered() -> None:
+def test_only_the_first_and_the_newest_ivs_are_remembered() -> None:
+    """A counter that starts again is the usual mistake, however many packets lie between."""
     ivs = IvMemory()
-    for n in range(IVS_REMEMBERED + 1):
-        ivs.is_reused(b"%012d" % n, n, b"")
-    assert not ivs.is_reused(b"%012d" % 0, 9, b"")
-    assert ivs.is_reused(b"%012d" % 2, 9, b"")
+    for n in range(FIRST_IVS_REMEMBERED + IVS_REMEMBERED + 1):
+        assert not ivs.is_reused(b"%012d" % n, n, b"")
+    assert ivs.is_reused(b"%012d" % 0, 9, b"")
+    assert not ivs.is_reused(b"%012d" % FIRST_IVS_REMEMBERED, 9, b"")
+    assert ivs.is_reused(b"%012d" % (FIRST_IVS_REMEMBERED + 2), 9, b"")
+
+
+def test_an_iv_of_another_key_is_another_one() -> None:
+    first, second = bytes(range(32)), bytes(reversed(range(32)))
+    codec = PacketCodec(PacketDecoder([PacketKey(first), PacketKey(second)], True, 1000))
+    ivs = IvMemory()
+    for key in (first, second):
+        admitted = codec.admit(PacketEncoder(Compression.NONE, key, lambda size: bytes(size)).seal(b"x"))
+        assert admitted.iv is not None
+        assert not ivs.is_reused(admitted.iv, 1, admitted.digest)
+    assert ivs.is_reused(admitted.iv, 2, admitted.digest)

@@ -51,7 +51,7 @@ class Kit:
         self.journal = ArrivalJournal(
             ArrivalWriter(directory, 1, 1, 1000, clock=lambda: self.now),
             sync_each=sync_each,
-            report=self.reports.append,
+            report=lambda event: self.reports.append(str(event)),
             clock=lambda: self.now,
         )
         self._sequence = 0
@@ -161,3 +161,65 @@ def test_a_clean_end_needs_everything_written(kit: Kit) -> None:
         kit.write(1, 1)
     with pytest.raises(StoreError):
         kit.journal.close(clean=True)
+
+
+class Vital:
+    """Keeps notes, or fails."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.notes: list[tuple[int, int]] = []
+
+    def keep(self, first_sequence: int, last_sequence: int, burst: bytes) -> None:
+        if self.away:
+            raise StoreError("away")
+        self.notes.append((first_sequence, last_sequence))
+
+    def kept(self) -> list[tuple[str, bytes]]:
+        return []
+
+    def forget_through(self, sequence: int) -> bool:
+        return False
+
+
+class TestVitalNotes:
+    @pytest.fixture
+    def vital(self) -> Vital:
+        return Vital()
+
+    def journal(self, tmp_path: Path, vital: Vital, *, sync_each: bool = False) -> ArrivalJournal:
+        writer = ArrivalWriter(tmp_path / "apart", 1, 1, 1000)
+        return ArrivalJournal(writer, sync_each=sync_each, report=lambda _: None, vital=vital)
+
+    def burst(self, sequence: int, count: int, *, must_sync: bool) -> Burst:
+        return Burst(sequence, tuple(Note(NoteKind.ACCEPTED, n, n) for n in range(1, count + 1)), must_sync)
+
+    def test_only_what_must_be_synced_is_kept_elsewhere_too(self, tmp_path: Path, vital: Vital) -> None:
+        journal = self.journal(tmp_path, vital)
+        journal.write(self.burst(1, 1, must_sync=True))
+        journal.write(self.burst(2, 3, must_sync=False))
+        journal.write(self.burst(5, 2, must_sync=True))
+        assert vital.notes == [(1, 1), (5, 6)]
+        journal.close(clean=True)
+
+    def test_every_burst_is_where_each_is_synced(self, tmp_path: Path, vital: Vital) -> None:
+        journal = self.journal(tmp_path, vital, sync_each=True)
+        journal.write(self.burst(1, 1, must_sync=False))
+        assert vital.notes == [(1, 1)]
+        journal.close(clean=True)
+
+    def test_a_burst_that_could_not_be_kept_is_not_noted_until_it_is(self, tmp_path: Path, vital: Vital) -> None:
+        journal = self.journal(tmp_path, vital)
+        vital.away = True
+        with pytest.raises(StoreError):
+            journal.write(self.burst(1, 1, must_sync=True))
+        assert journal.failing_since is not None
+        with pytest.raises(StoreError):
+            journal.catch_up()
+        vital.away = False
+        journal.catch_up()
+        assert vital.notes == [(1, 1)]
+        assert journal.failing_since is None
+        journal.close(clean=True)
+        [segment] = read_segments(tmp_path / "apart")
+        assert len(segment.events) == 1, "and it is in the log once"

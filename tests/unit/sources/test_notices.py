@@ -8,6 +8,7 @@ import pytest
 
 from edgesocket.ingress.batch_states import BatchState
 from edgesocket.sources.notices import NAMED_AFTER_S, NAMED_AGAIN_AFTER_S, Facts, Notices
+from edgesocket.telemetry.event import describe
 
 QUIET = Facts(holder=None, repeated=0, last_repeated_id=0, replaced=0, reused_ivs=0, overloaded=False)
 
@@ -19,7 +20,7 @@ def told() -> list[str]:
 
 @pytest.fixture
 def notices(told: list[str]) -> Notices:
-    return Notices(told.append)
+    return Notices(lambda event: told.append(describe(event)))
 
 
 def test_nothing_to_tell_tells_nothing(notices: Notices, told: list[str]) -> None:
@@ -79,6 +80,13 @@ def test_what_only_a_collector_or_an_operator_can_move_comes_with_the_command(
     for second in (0, 40):
         notices.look(replace(QUIET, holder=(4, state)), second)
     assert "edgesocket settle JOB 4 --reason TEXT" in told[0]
+
+
+def test_the_command_names_the_job(told: list[str]) -> None:
+    notices = Notices(lambda event: told.append(describe(event)), "orders")
+    for second in (0, 40):
+        notices.look(replace(QUIET, holder=(4, BatchState.HELD)), second)
+    assert "edgesocket settle orders 4 " in told[0]
 
 
 def test_repeated_ids_and_replaced_bytes_are_told_as_they_grow(notices: Notices, told: list[str]) -> None:

@@ -23,7 +23,7 @@ def segment(*events: tuple[int, int, int]) -> Segment:
 def restored(*segments: Segment) -> tuple[Ledger, list[str]]:
     service = IngressService(AdmissionRules(), Ledger(), RecordQueue(10, 10), RawCodec())
     reports: list[str] = []
-    restore_service(service, RestoredSource(), segments, reports.append)
+    restore_service(service, RestoredSource(), segments, lambda event: reports.append(str(event)))
     return service.ledger, reports
 
 

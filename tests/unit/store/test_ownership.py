@@ -88,7 +88,7 @@ class TestWatch:
         """On a shared directory without working locks the lock is free, and the beat still tells."""
         owner = start(host=ELSEWHERE, epoch=1)
         die(owner)
-        time.every_second.append(lambda: owner._write_beat(owner._next_beat()))
+        time.every_second.append(lambda: owner._write(owner._next_beat()))
         with pytest.raises(NotOwnerError, match="pid 100 on edge-2"):
             start(pid=101)
         time.every_second.clear()
@@ -172,7 +172,7 @@ class TestWatch:
         holder = start(epoch=1)
         successor = start(pid=101, epoch=2)
         die(holder)
-        time.every_second.append(lambda: successor._write_beat(successor._next_beat()))
+        time.every_second.append(lambda: successor._write(successor._next_beat()))
         with pytest.raises(NotOwnerError, match="pid 101"):
             start(pid=102)
 

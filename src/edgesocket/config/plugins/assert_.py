@@ -10,7 +10,6 @@ from edgesocket.config.convert import Refused
 from edgesocket.config.nodes import Report
 from edgesocket.config.options import LONG_MAX, Kind, Option, OptionTable, ParsedOptions
 from edgesocket.config.plugins.common import COMMON
-from edgesocket.schema.types import TypeTextError, parse_type
 
 ROW_RULE_TYPES = ("MIN_ROW", "MAX_ROW")
 VALUE_RULE_TYPES = ("NOT_NULL", "NULL", "MIN", "MAX", "MIN_LENGTH", "MAX_LENGTH")
@@ -18,6 +17,8 @@ _LENGTHS = ("MIN_LENGTH", "MAX_LENGTH")
 
 
 def _check_type(text: str) -> str:
+    from edgesocket.schema.types import TypeTextError, parse_type  # loaded where it is needed: it takes pyarrow
+
     try:
         return parse_type(text).text
     except TypeTextError as error:

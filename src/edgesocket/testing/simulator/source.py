@@ -125,6 +125,10 @@ class SimulatedSource(EdgeSocketSource):
         """What waits for the sinks."""
         return self._service.queue
 
+    def accepts_token(self, token: bytes) -> bool:
+        """One token, and no file that it comes from."""
+        return token == TOKEN
+
     def open(self, context: SourceContext, restored: RestoredSource) -> int | None:
         """See Source."""
         self._context = context

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgesocket.cli.status_file import STATUS_FILE, read_status, write_status
+from edgesocket.store.status_file import STATUS_FILE, read_status, write_status
 
 
 def test_what_was_written_is_read_and_private(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""One run of one row: faults under load, then quiet, then the count."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.counting import tally
+from chaos.destinations import Servers
+from chaos.rows import Row
+from chaos.world import World
+
+RATE = 800.0
+"""Lines a second."""
+PATIENCE_S = 120.0
+"""So long after the last fault everything must be confirmed."""
+
+
+@dataclass
+class Result:
+    """How a run went; a line of chaos/results.
+
+    Attributes:
+        row, sink, seed: which run.
+        written: lines.
+        lost: of them, not in the sink at the end.
+        broken: lines that the agent was told are safe, and that a reader of the sink did not find then.
+        doubled: lines that are in the sink more than once; strange: rows that nobody wrote.
+        strikes: faults.
+        recover_s: from the end of the last fault until every line was confirmed; None: it did not happen.
+        ends: how often each process ended by itself, by exit code.
+        stopped: exit codes of agent and ingress at the end.
+        seconds: it all took.
+    """
+
+    row: str
+    sink: str
+    seed: int
+    written: int = 0
+    lost: int = 0
+    broken: int = 0
+    doubled: int = 0
+    strange: int = 0
+    strikes: int = 0
+    recover_s: float | None = None
+    ends: dict[str, int] = field(default_factory=dict)
+    stopped: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that is promised was kept."""
+        wrong = self.lost or self.broken or self.doubled or self.strange or any(self.stopped)
+        return not wrong and self.recover_s is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """For the file of results."""
+        return {**asdict(self), "good": self.is_good}
+
+
+def run_row(row: Row, seed: int, servers: Servers, *, strikes: int | None = None, keep: bool = False) -> Result:
+    """Run it. What a run leaves is removed when it was good, and named when it was not.
+
+    Args:
+        strikes: instead of what the row says.
+        keep: remove nothing.
+    """
+    began = time.monotonic()
+    directory = Path(tempfile.mkdtemp(prefix=f"edgesocket-chaos-{row.name}-"))
+    result = Result(row.name, row.sink, seed)
+    world = World(
+        directory, sink=row.sink, servers=servers, dice=random.Random(f"{row.name}/{seed}"), rate=lambda _: RATE,
+        small=row.small, shims=row.shims, apart=row.apart, far=row.far,
+    )  # fmt: skip
+    with world:
+        _strike(world, row, result, strikes or row.strikes)
+        result.seconds = round(time.monotonic() - began, 1)
+        if (keep or not result.is_good) and world.disk is not None:
+            _rescue(world)
+    if result.is_good and not keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        print(f"{row.name} seed {seed}: see {directory}")
+    return result
+
+
+def _strike(world: World, row: Row, result: Result, strikes: int) -> None:
+    broken: set[int] = set()
+    world.begin()
+    for _ in range(strikes):
+        world.pause(0.2, 1.0)
+        row.strike(world)
+        result.strikes += 1
+        broken |= _broken_promises(world)
+    healed = time.monotonic()
+    world.pause(0.1, 0.3)
+    world.writer.end()
+    while world.link.promises.count < world.writer.lines and time.monotonic() < healed + PATIENCE_S:
+        time.sleep(0.01)
+    if world.link.promises.count >= world.writer.lines:
+        result.recover_s = round(time.monotonic() - healed, 2)
+    broken |= _broken_promises(world)
+    result.broken = len(broken)
+    result.ends = world.ends()
+    result.stopped = (world.agent.stop(), world.ingress.stop())
+    end = tally(world.writer.lines, world.destination.numbers())
+    result.written, result.lost = end.written, len(end.lost)
+    result.doubled, result.strange = len(end.doubled), end.strange
+    if not end.is_clean:
+        print(f"{row.name}: lost {end.lost[:10]}, doubled {end.doubled[:10]}, strange {end.strange}")
+
+
+def _broken_promises(world: World) -> set[int]:
+    """Lines that are promised to be safe, and are not in the sink: asked in this order."""
+    promised = world.link.promises.confirmed()
+    return set(promised) - set(world.destination.numbers())
+
+
+def _rescue(world: World) -> None:
+    """A small disk goes with the run: keep what was on it."""
+    assert world.disk is not None
+    if world.disk.path.is_relative_to(world.directory):
+        copy = world.disk.path.with_name(f"{world.disk.path.name}-copy")
+        shutil.copytree(world.disk.path, copy, ignore=shutil.ignore_patterns("filler"))

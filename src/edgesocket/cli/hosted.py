@@ -1,0 +1,205 @@
+"""What runs inside a host process of a cluster: the jobs of `edgesocket run`, made from orders.
+
+`make_host` is named, as text, when a host actor is made (`cluster.ray_cluster.FACTORY`), so that the cluster knows
+nothing of the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TextIO, cast
+
+from edgesocket.cli.binding import bound
+from edgesocket.cli.job_files import JobFile
+from edgesocket.cli.log import LogLines
+from edgesocket.cli.plugged import InstalledPlugins
+from edgesocket.cli.running import RunningJob
+from edgesocket.cli.web_flags import web_options_of, web_server
+from edgesocket.cluster.host import Hosted, HostFacts, JobHost, Surroundings
+from edgesocket.cluster.job_log import JobLogFile
+from edgesocket.cluster.jobs_of import Jobs, address_of
+from edgesocket.cluster.moving import moved
+from edgesocket.cluster.orders import Order
+from edgesocket.cluster.ports import PortRange, problem_with_port, range_of_raylet
+from edgesocket.cluster.ray_actor import raylet_command
+from edgesocket.cluster.ray_cluster import RayCluster
+from edgesocket.config.specs import JobSpec
+from edgesocket.engine.rounds import Rounds
+from edgesocket.errors import ConfigError, UsageError
+from edgesocket.store.place import root_of
+from edgesocket.telemetry.masking import Mask
+
+_ROUNDS = Rounds()
+"""Looks after all jobs of this process."""
+
+
+def make_host(root: str, name: str) -> JobHost:
+    """The host `name` of the cluster whose states lie in `root`, in a process that Ray has started."""
+    ray = RayCluster(root, "")
+    node, address = ray.own_node()
+    jobs = Jobs(root_of(root))
+    logs = HostLogs(jobs)
+    web = _WebHost()
+    server = web_server(web_options_of(argparse.Namespace(), {}), web, partial(logs, ""), web.begins)
+    url = "" if server is None else server.url
+    facts = HostFacts(name=name, node=node, address=address, pid=os.getpid(), http=url)
+    taken = range_of_raylet(raylet_command())
+
+    def relocate(order: Order, reason: str) -> bool:
+        by = f"host {name} (pid {facts.pid} on {address})"
+        nodes = ray.nodes()
+        fresh = moved(order, node, nodes, by=by, time_ms=time.time_ns() // 1_000_000, reason=reason[:500])
+        jobs.append(fresh)
+        logs(order.job, f"moves away from {address}: {reason}")
+        ray.ensure_host(fresh)
+        return True
+
+    host = JobHost(
+        facts,
+        Surroundings(
+            registry=jobs.registry,
+            place=jobs.place,
+            make_job=partial(make_job, jobs, logs, address, taken, url),
+            relocate=relocate,
+            end_process=os._exit,
+            retire=lambda: ray.end_host(name),
+            report=logs,
+        ),
+    )
+    web.host = host
+    if server is not None:
+        server.start()
+    gc.collect()
+    gc.freeze()  # nothing made so far is garbage: the collector need not look at it again
+    return host
+
+
+def make_job(
+    jobs: Jobs,
+    logs: HostLogs,
+    address: str,
+    taken: PortRange | None,
+    url: str,
+    order: Order,
+    take_over: bool,
+    report: Callable[[object], None],
+) -> Hosted:
+    """The job of an order, not running yet.
+
+    Args:
+        jobs: of the cluster.
+        logs: of this host.
+        address: of this worker.
+        taken: ports that Ray takes for itself on this worker; None: not known.
+        url: where this host answers about health, or "".
+        order: what is wanted.
+        take_over: claim it from whoever owns it.
+        report: takes its log.
+
+    Raises:
+        ConfigError: it cannot run here.
+    """
+    spec = order.text.load(os.environ, InstalledPlugins())
+    source = spec.sources[0]
+    wrong = problem_with_port(source.options.port, [(address, taken)] if taken else [], source.location)
+    if wrong is not None:
+        raise ConfigError([wrong])
+    logs.hide(order.job, Mask(spec.secrets))
+    spec = with_endpoint(spec, address)
+    file = bound(JobFile(Path(order.text.file), spec, jobs.place(order.job), dict(order.tag_filter), spec.notes))
+    job = RunningJob(file, report, take_over=take_over, rounds=_ROUNDS)
+    job.http = url
+    report(job.greeting())
+    return _HostedJob(job)
+
+
+def with_endpoint(spec: JobSpec, address: str) -> JobSpec:
+    """The job with an endpoint: the one it names, else where it listens on this worker."""
+    source = spec.sources[0]
+    if source.options.endpoint:
+        return spec
+    options = replace(source.options, endpoint=address_of(address, source.options.port))
+    return replace(spec, sources=(replace(source, options=options),))
+
+
+class _HostedJob:
+    """A RunningJob as its host sees it."""
+
+    def __init__(self, job: RunningJob) -> None:
+        self.job = job
+
+    def run(self) -> int:
+        """See Hosted."""
+        return self.job.run()
+
+    def stop(self) -> None:
+        """See Hosted."""
+        self.job.runner.stop()
+
+    @property
+    def fenced(self) -> bool:
+        """See Hosted."""
+        return self.job.runner.fenced
+
+    @property
+    def stuck(self) -> bool:
+        """See Hosted."""
+        return False
+
+
+class _WebHost:
+    """This process as its HTTP server sees it: one that answers, and is told what to do by orders alone."""
+
+    why_no_submit = "jobs of a cluster are submitted with edgesocket submit"
+
+    def __init__(self) -> None:
+        self.host: JobHost | None = None
+
+    def jobs(self) -> list[RunningJob]:
+        """See web.hosted.Host."""
+        return [] if self.host is None else [one.job for one in self.host.jobs() if isinstance(one, _HostedJob)]
+
+    def submit(self, text: str, file_format: Literal["json", "hocon"], name: str | None, *, restored: bool) -> str:
+        """See web.hosted.Host."""
+        del text, file_format, name, restored
+        raise UsageError(self.why_no_submit)
+
+    def begins(self) -> bool:
+        """Whether jobs run: what the server has to load is not to make them wait."""
+        return self.host is not None and all(job.published is not None for job in self.jobs())
+
+
+class HostLogs:
+    """Log lines of jobs into their files, and of the host itself to standard error."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._own = LogLines(sys.stderr)
+        self._of: dict[str, LogLines] = {}
+        self._masks: dict[str, Callable[[str], str]] = {}
+
+    def hide(self, job: str, mask: Callable[[str], str]) -> None:
+        """Take the secrets of a job out of its lines from here on."""
+        self._masks[job] = mask
+
+    def __call__(self, job: str, event: object) -> None:
+        if not job:
+            self._own(event)
+            return
+        lines = self._of.get(job)
+        if lines is None:
+            stream = cast("TextIO", JobLogFile(self._jobs.place(job).scratch))
+            lines = self._of[job] = LogLines(stream, job=job, mask=partial(self._masked, job))
+        lines(event)
+
+    def _masked(self, job: str, text: str) -> str:
+        mask = self._masks.get(job)
+        return text if mask is None else mask(text)
