@@ -13,6 +13,7 @@ SEEDS ?= 1000
 SECONDS ?= 60
 TARGET ?= lines
 FIRST ?= 1
+HOURS ?= 1
 OTHER_VERSIONS ?= 3.12 3.13
 # The slow tests (200 kills, floods) prove the same on every version: once is enough.
 OTHER_ARGS ?= -m 'not slow'
@@ -21,7 +22,7 @@ BIN = $(VENV)/bin
 INSTALL = "$(BIN)/python" -m pip --disable-pip-version-check install --quiet --root-user-action=ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports security format bench docs docs-serve screenshots simulate clean
+.PHONY: help run test test-others test-all lint lint-style lint-format lint-types lint-imports security format bench docs docs-serve screenshots simulate fuzz chaos soak clean
 
 help:
 	@printf '%s\n' \
@@ -41,6 +42,8 @@ help:
 	'    make docs       the documentation as a site (make docs-serve shows it while you write)' \
 	'    make screenshots  the pictures of docs/dashboard.md, taken anew of real jobs (needs Chromium)' \
 	'    make simulate   run the simulator on other seeds (make simulate SEEDS=1000 FIRST=1)' \
+	'    make chaos      real processes under faults (make chaos ARGS="--row kill-both --runs 20"; --list says which)' \
+	'    make soak       a load with faults for hours; memory has to stay flat (make soak HOURS=1)' \
 	'    make fuzz       any bytes into one reader of foreign bytes (make fuzz TARGET=packet SECONDS=600)' \
 	'    make clean      remove what these commands made, except output, results and state' \
 	'' \
@@ -81,6 +84,7 @@ lint-format: $(VENV)/.lint
 lint-types: $(VENV)/.lint
 	"$(BIN)/mypy"
 	"$(BIN)/mypy" -p bench
+	"$(BIN)/mypy" -p chaos
 
 lint-imports: $(VENV)/.lint
 	"$(BIN)/lint-imports"
@@ -111,6 +115,12 @@ simulate: $(VENV)/.run
 
 fuzz: $(VENV)/.fuzz
 	@"$(BIN)/python" -m tests.fuzz $(TARGET) --seconds $(SECONDS) $(ARGS)
+
+chaos: $(VENV)/.test
+	@"$(BIN)/python" -m chaos $(ARGS)
+
+soak: $(VENV)/.test
+	@"$(BIN)/python" -m chaos.soak --hours $(HOURS) $(ARGS)
 
 clean:
 	rm -rf "$(VENV)" "$(VENV)"-3.* .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist
@@ -151,7 +161,7 @@ $(VENV)/.run: pyproject.toml hatch_build.py src/edgesocket/protocol/kernels.c sr
 # Dependency groups need a pip that knows them.
 $(VENV)/.test: pyproject.toml $(VENV)/.run
 	@$(INSTALL) --upgrade 'pip>=25.1'
-	@$(INSTALL) --editable '.[all]'
+	@$(INSTALL) --editable '.[all,ray]'
 	@$(INSTALL) --group test
 	@touch "$@"
 

@@ -7,8 +7,11 @@ import json
 import sys
 from pathlib import Path
 
+from chaos.destinations import Servers
+from chaos.docs import write_table
 from chaos.postgres import PostgresMissingError
 from chaos.rows import ROWS, Row, row_named
+from chaos.run import Result, run_row
 from chaos.shim import ShimMissingError
 from tests.support.kafka import KafkaMissingError
 
@@ -23,8 +26,6 @@ def main() -> int:
             print(f"{row.name:24} {row.sink:11} {row.fault}")
         return 0
     if args.docs:
-        from chaos.docs import write_table
-
         write_table(args.results)
         return 0
     if not args.row and not args.all:
@@ -35,8 +36,6 @@ def main() -> int:
 
 
 def _run_rows(rows: tuple[Row, ...], args: argparse.Namespace) -> int:
-    from chaos.destinations import Servers
-
     servers, code = Servers(), 0
     try:
         for row in rows:
@@ -55,11 +54,7 @@ def _cannot(row: Row, why: str) -> int:
     return 1
 
 
-def _run_row(row: Row, args: argparse.Namespace, servers: object) -> int:
-    from chaos.destinations import Servers
-    from chaos.run import run_row
-
-    assert isinstance(servers, Servers)
+def _run_row(row: Row, args: argparse.Namespace, servers: Servers) -> int:
     args.results.mkdir(parents=True, exist_ok=True)
     bad = 0
     for seed in range(args.first, args.first + args.runs):
@@ -67,14 +62,17 @@ def _run_row(row: Row, args: argparse.Namespace, servers: object) -> int:
         bad += not result.is_good
         with (args.results / f"{row.name}.jsonl").open("a") as file:
             file.write(json.dumps(result.to_json()) + "\n")
-        back = "NOT RECOVERED" if result.recover_s is None else f"back after {result.recover_s:.1f} s"
-        print(
-            f"{row.name} seed {seed}: {'good' if result.is_good else 'BAD'}, {result.written} lines, lost {result.lost}, "
-            f"broken promises {result.broken}, doubled {result.doubled}, {back}, ended by itself {result.ends or 'never'}, "
-            f"exit codes {result.stopped}, {result.seconds:.0f} s",
-            flush=True,
-        )
+        print(_told(result), flush=True)
     return 1 if bad else 0
+
+
+def _told(result: Result) -> str:
+    back = "NOT RECOVERED" if result.recover_s is None else f"back after {result.recover_s:.1f} s"
+    return (
+        f"{result.row} seed {result.seed}: {'good' if result.is_good else 'BAD'}, {result.written} lines, "
+        f"lost {result.lost}, broken promises {result.broken}, doubled {result.doubled}, {back}, "
+        f"ended by itself: {result.ends or 'never'}, exit codes {result.stopped}, {result.seconds:.0f} s"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

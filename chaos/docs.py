@@ -48,12 +48,13 @@ def _line(row: Row, runs: list[dict[str, Any]]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
-def _times(times: Iterable[float | None]) -> str:
-    known = [one for one in (all_ := list(times)) if one is not None]
+def _times(found: Iterable[float | None]) -> str:
+    times = list(found)
+    known = [one for one in times if one is not None]
     if not known:
         return "never"
     text = f"{statistics.median(known):.1f} s, {max(known):.1f} s"
-    return text if len(known) == len(all_) else f"{text}; {len(all_) - len(known)} never"
+    return text if len(known) == len(times) else f"{text}; {len(times) - len(known)} never"
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

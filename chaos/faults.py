@@ -10,6 +10,8 @@ from chaos.world import Kept, World, held
 
 Fault = Callable[[World], None]
 HOUR_S = 3600.0
+NAP_S = 1.5
+"""Half of the least a lease is by default."""
 
 
 def kill_agent(world: World) -> None:
@@ -39,6 +41,11 @@ def stop_agent(world: World) -> None:
 
 def stop_ingress(world: World) -> None:
     _stop(world, world.ingress)
+
+
+def nap_ingress(world: World) -> None:
+    """Stopped for less than its lease, so that it need not end."""
+    _stop(world, world.ingress, NAP_S)
 
 
 def cut(world: World) -> None:
@@ -150,7 +157,7 @@ def _kill(world: World, one: Kept) -> None:
         world.pause(0.0, 1.0)
 
 
-def _stop(world: World, one: Kept) -> None:
+def _stop(world: World, one: Kept, most_s: float = 5.0) -> None:
     with held(lambda: one.signal(signal.SIGCONT)):
         one.signal(signal.SIGSTOP)
-        world.pause(0.3, 5.0)
+        world.pause(0.3, most_s)

@@ -6,6 +6,7 @@ import random
 import shutil
 import tempfile
 import time
+import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ RATE = 800.0
 """Lines a second."""
 PATIENCE_S = 120.0
 """So long after the last fault everything must be confirmed."""
+WORKS_AGAIN_SHARE = 0.7
+"""So often a fault meets a world that works again after the last one; else one that may be still on its way there."""
+WORKS_AGAIN_S = 15.0
 
 
 @dataclass
@@ -36,6 +40,7 @@ class Result:
         ends: how often each process ended by itself, by exit code.
         stopped: exit codes of agent and ingress at the end.
         seconds: it all took.
+        failure: of the harness itself: what it did not expect.
     """
 
     row: str
@@ -51,6 +56,7 @@ class Result:
     ends: dict[str, int] = field(default_factory=dict)
     stopped: tuple[int, ...] = ()
     seconds: float = 0.0
+    failure: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -78,7 +84,11 @@ def run_row(row: Row, seed: int, servers: Servers, *, strikes: int | None = None
         small=row.small, shims=row.shims, apart=row.apart, far=row.far,
     )  # fmt: skip
     with world:
-        _strike(world, row, result, strikes or row.strikes)
+        try:
+            _strike(world, row, result, strikes or row.strikes)
+        except Exception:  # the run is bad, and the next one goes on
+            result.recover_s, result.failure = None, traceback.format_exc()
+            print(result.failure)
         result.seconds = round(time.monotonic() - began, 1)
         if (keep or not result.is_good) and world.disk is not None:
             _rescue(world)
@@ -93,6 +103,8 @@ def _strike(world: World, row: Row, result: Result, strikes: int) -> None:
     broken: set[int] = set()
     world.begin()
     for _ in range(strikes):
+        if world.dice.random() < WORKS_AGAIN_SHARE:
+            world.wait_for_progress(WORKS_AGAIN_S)
         world.pause(0.2, 1.0)
         row.strike(world)
         result.strikes += 1

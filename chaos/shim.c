@@ -22,8 +22,8 @@ struct control {
     volatile int64_t clock_offset_ns;
     volatile uint32_t per_mille; /* of the calls fail */
     volatile uint32_t error;
-    volatile uint32_t delay_us; /* before each write and sync */
     volatile uint32_t failed;   /* how many calls failed so far */
+    volatile uint32_t ns_a_byte; /* that a write takes longer */
     char directory[512];
 };
 
@@ -55,14 +55,15 @@ static int below(const char *path) {
     return length && strncmp(path, control->directory, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
-static int is_quiet(void) { return control == NULL || (control->per_mille == 0 && control->delay_us == 0); }
+static int is_quiet(void) { return control == NULL || (control->per_mille == 0 && control->ns_a_byte == 0); }
 
 /* Sets errno and returns 1 where the call has to fail. */
-static int falls(const char *path) {
+static int falls(const char *path, size_t size) {
     if (!below(path)) return 0;
-    if (control->delay_us) {
+    if (control->ns_a_byte) {
         int kept = errno;
-        struct timespec pause = {control->delay_us / 1000000, (control->delay_us % 1000000) * 1000L};
+        uint64_t ns = (uint64_t)control->ns_a_byte * size;
+        struct timespec pause = {(time_t)(ns / 1000000000ULL), (long)(ns % 1000000000ULL)};
         nanosleep(&pause, NULL);
         errno = kept;
     }
@@ -72,7 +73,7 @@ static int falls(const char *path) {
     return 1;
 }
 
-static int fd_falls(int fd) {
+static int fd_falls(int fd, size_t size) {
     if (is_quiet() || fd <= 2) return 0;
     char link[64], path[PATH_MAX];
     int kept = errno;
@@ -81,12 +82,12 @@ static int fd_falls(int fd) {
     errno = kept;
     if (length <= 0) return 0;
     path[length] = 0;
-    return falls(path);
+    return falls(path, size);
 }
 
 static int path_falls(const char *path) {
     if (is_quiet() || path == NULL) return 0;
-    if (path[0] == '/') return falls(path);
+    if (path[0] == '/') return falls(path, 0);
     char full[PATH_MAX];
     int kept = errno;
     char *here = getcwd(full, sizeof full / 2);
@@ -94,7 +95,7 @@ static int path_falls(const char *path) {
     if (here == NULL || strlen(path) >= sizeof full / 2) return 0;
     strcat(full, "/");
     strcat(full, path);
-    return falls(full);
+    return falls(full, 0);
 }
 
 #define REAL(result, name, ...)                                  \
@@ -103,33 +104,35 @@ static int path_falls(const char *path) {
 
 ssize_t write(int fd, const void *data, size_t size) {
     REAL(ssize_t, "write", int, const void *, size_t);
-    if (fd_falls(fd)) return size > 1 && dice() % 4 == 0 ? real(fd, data, size / 2) : -1;
+    if (fd_falls(fd, size)) return size > 1 && dice() % 4 == 0 ? real(fd, data, size / 2) : -1;
     return real(fd, data, size);
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {
     REAL(ssize_t, "writev", int, const struct iovec *, int);
-    return fd_falls(fd) ? -1 : real(fd, parts, count);
+    size_t size = 0;
+    for (int k = 0; k < count; k++) size += parts[k].iov_len;
+    return fd_falls(fd, size) ? -1 : real(fd, parts, count);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
     REAL(ssize_t, "pwrite", int, const void *, size_t, off_t);
-    return fd_falls(fd) ? -1 : real(fd, data, size, at);
+    return fd_falls(fd, size) ? -1 : real(fd, data, size, at);
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
     REAL(ssize_t, "pwrite64", int, const void *, size_t, off64_t);
-    return fd_falls(fd) ? -1 : real(fd, data, size, at);
+    return fd_falls(fd, size) ? -1 : real(fd, data, size, at);
 }
 
 int fsync(int fd) {
     REAL(int, "fsync", int);
-    return fd_falls(fd) ? -1 : real(fd);
+    return fd_falls(fd, 0) ? -1 : real(fd);
 }
 
 int fdatasync(int fd) {
     REAL(int, "fdatasync", int);
-    return fd_falls(fd) ? -1 : real(fd);
+    return fd_falls(fd, 0) ? -1 : real(fd);
 }
 
 int rename(const char *from, const char *to) {
@@ -140,6 +143,18 @@ int rename(const char *from, const char *to) {
 int link(const char *from, const char *to) {
     REAL(int, "link", const char *, const char *);
     return path_falls(to) ? -1 : real(from, to);
+}
+
+int renameat(int from_at, const char *from, int to_at, const char *to) {
+    REAL(int, "renameat", int, const char *, int, const char *);
+    int falling = to_at == AT_FDCWD || to[0] == '/' ? path_falls(to) : fd_falls(to_at, 0);
+    return falling ? -1 : real(from_at, from, to_at, to);
+}
+
+int linkat(int from_at, const char *from, int to_at, const char *to, int flags) {
+    REAL(int, "linkat", int, const char *, int, const char *, int);
+    int falling = to_at == AT_FDCWD || to[0] == '/' ? path_falls(to) : fd_falls(to_at, 0);
+    return falling ? -1 : real(from_at, from, to_at, to, flags);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 _LAYOUT = struct.Struct("<qIIII512s")
-_FAILED_AT = 20
+_FAILED_AT = 16
 
 
 class ShimMissingError(Exception):
@@ -53,7 +53,7 @@ class Shim:
     def __init__(self, control: Path, directory: Path) -> None:
         self._directory = str(directory).encode()
         self._clock_s = 0.0
-        self._per_mille = self._error = self._delay_us = 0
+        self._per_mille = self._error = self._ns_a_byte = 0
         control.write_bytes(bytes(_LAYOUT.size))
         with control.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), _LAYOUT.size)
@@ -70,9 +70,9 @@ class Shim:
         self._per_mille, self._error = per_mille, error
         self._write()
 
-    def delay(self, seconds: float) -> None:
-        """Let each write and sync take so much longer."""
-        self._delay_us = int(seconds * 1e6)
+    def slow(self, bytes_a_second: int) -> None:
+        """Let writes get no more than that through. 0: as fast as they can."""
+        self._ns_a_byte = 10**9 // bytes_a_second if bytes_a_second else 0
         self._write()
 
     def step_clock(self, seconds: float) -> None:
@@ -86,6 +86,6 @@ class Shim:
 
     def _write(self) -> None:
         values = _LAYOUT.pack(
-            int(self._clock_s * 1e9), self._per_mille, self._error, self._delay_us, self.failed, self._directory
+            int(self._clock_s * 1e9), self._per_mille, self._error, self.failed, self._ns_a_byte, self._directory
         )
         self._map[:] = values

@@ -198,6 +198,12 @@ class World:
             assert time.monotonic() < deadline, f"nothing is confirmed, see {self.directory}"
             time.sleep(0.02)
 
+    def wait_for_progress(self, timeout_s: float) -> None:
+        """Return when more lines are confirmed than now, or after that time."""
+        before, deadline = self.link.promises.count, time.monotonic() + timeout_s
+        while self.link.promises.count == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+
     def ends(self) -> dict[str, int]:
         """How often each process ended by itself, by exit code."""
         kept = {"agent": self.agent, "ingress": self.ingress}

@@ -15,6 +15,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # small in containers
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -360,6 +360,10 @@ def test_numbers_as_people_read_them(call: str, text: str, format_page: Page) ->
             ["bad No checkpoint has completed"],
         ),
         ({"status": {"checkpoints": {"last_completed_ago_s": 70, "interval_s": 10}}}, []),
+        (
+            {"status": {"checkpoints": {"last_completed_ago_s": 700}, "sinks": {"failing_for_s": 700}}},
+            ["bad A sink has been failing"],
+        ),
         ({"status": {"sinks": {"failing_for_s": 1}}}, ["bad A sink has been failing"]),
         ({"status": {"source": {"arrival_log": {"failing_for_s": 1}}}}, ["bad The arrival log has been failing"]),
         ({"status": {"source": {"listener": {"bind_problem": "in use"}}}}, ["bad The port cannot be opened"]),

@@ -16,7 +16,7 @@ from edgesocket.errors import StoreError  # noqa: E402
 from edgesocket.store.bucket import TRY_FOR_S, RefusedError  # noqa: E402
 from edgesocket.store.objects import PROBE, ObjectStore  # noqa: E402
 from edgesocket.testing.store_contract import SharedStoreContract  # noqa: E402
-from tests.support.s3_faults import DROP, KEYS, LOSE, Fate, FaultyS3, Request, faulty_s3, object_store  # noqa: E402
+from tests.support.s3_faults import DROP, KEYS, LOSE, Fate, FaultyS3, faulty_s3, object_store  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,3 @@ def test_names_with_any_printable_character_come_back(s3: FaultyS3) -> None:
     assert store.perform(Create("log/1", b"data")) is True
     assert store.perform(List("log")) == ["log/1"]
     assert store.perform(Read("log/1")) == b"data"
-
-
-def test_a_request_is_seen_as_it_is() -> None:
-    assert Request("PUT", "k", 1).creates

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -116,3 +118,35 @@ def test_what_cannot_be_done_says_what_can(tmp_path: Path) -> None:
     done = edgesocket("dead-letters", "list", plain)
     assert done.returncode == 64
     assert "dead_letter {" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "point", ["before CommitDeciding", "after CommitDeciding", "create.synced:log/", "after Complete"]
+)
+def test_a_sink_that_decides_gets_every_row_once_too(tmp_path: Path, point: str) -> None:
+    database = tmp_path / "rows.db"
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("create table visits (id integer, name text)")
+    jdbc = f'url = "jdbc:sqlite:{database}", query = "insert into visits (id, name) values (?, ?)"'
+    conf = write_job(
+        tmp_path,
+        1,
+        source=SCHEMA % "int",
+        sink=f"Jdbc {{ {jdbc}, is_exactly_once = true, on_rejected_row = dead_letter }}",
+    )
+    with conf.open("a") as stream:
+        stream.write(f'dead_letter {{ DeadLetter {{ path = "{tmp_path / "dead"}" }} }}\n')
+    letters = [{"batch_id": n, "payload": f'{{"id": {n}, "name": "n"}}'} for n in range(1, 11)]
+    write_letters(tmp_path / "dead", [*letters, {"batch_id": 11, "payload": '{"id": 11}', "origin": "Jdbc"}])
+    nth = "3" if point.startswith("create.synced") else "1"
+    command = [sys.executable, "-m", "tests.support.killable_run", "SIGKILL", point, nth]
+    killed = subprocess.run(
+        [*command, "dead-letters", "replay", str(conf), "--all"], cwd=ROOT, capture_output=True, timeout=60, check=False
+    )
+    assert killed.returncode == -9, killed.stderr.decode()
+    done = edgesocket("dead-letters", "replay", conf, "--all", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    end = json.loads(done.stdout)
+    assert end["replayed"] + end["replayed_before"] == 11
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        assert [row[0] for row in connection.execute("select id from visits order by id")] == list(range(1, 12))

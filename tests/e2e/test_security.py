@@ -171,7 +171,7 @@ def test_send_to_a_port_that_does_not_speak_its_language_says_so(tmp_path: Path,
     with Job(plain) as one, Job(tls) as other:
         assert one.wait_until_listening()
         assert other.wait_until_listening()
-        quick = ("--connect-timeout", "0.5")
+        quick = ("--connect-timeout", "3")
         sent = edgesocket("send", f"localhost:{plain_port}", "--tls", *quick, input="x\n", env=environment)
         assert sent.returncode == ExitCode.UNAVAILABLE
         assert "does it use TLS?" in sent.stderr

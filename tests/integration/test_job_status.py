@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from edgesocket.errors import ComponentError
-from tests.support.jobs import wait_until
-from tests.support.metered_jobs import MeteredJob
+from tests.support.jobs import TOKEN, wait_until
+from tests.support.metered_jobs import Metered, MeteredJob
 
 BROKEN = ComponentError("broken", reopen=True)
 
@@ -48,6 +49,10 @@ def test_a_job_without_restarts_left_has_failed(tmp_path: Path) -> None:
     job.gate.write_error = BROKEN
     job.send("x")
     wait_until(lambda: job.runner.status()["state"] == "failed")
+    values = Metered(job).values()
+    assert values["edgesocket_job_failed"] == 1
+    assert values["edgesocket_replies_total"] == 1, "what was counted stays true"
+    assert "edgesocket_collector_connected" not in values, "what was so is not so any more"
     assert "broken" in job.runner.status()["last_error"]
     job.hang_up()
     job._thread.join(10)
@@ -65,4 +70,17 @@ def test_sessions_and_checkpoints_are_in_the_journal(tmp_path: Path) -> None:
     job.hang_up()
     wait_until(lambda: job.journal.sessions[0].ended_ms is not None)
     assert job.journal.sessions[0].received_bytes > 0
+    job.stop()
+
+
+def test_what_came_together_with_the_first_line_counts_as_received(tmp_path: Path) -> None:
+    job = MeteredJob(tmp_path, "job")
+    job.start()
+    batch = b"__BATCH__:1:hello\n"
+    with socket.create_connection(("127.0.0.1", job.port), 5) as peer:
+        peer.sendall(b"__AUTH__:" + TOKEN.encode() + b"\n" + batch)
+        with peer.makefile("rb") as replies:
+            assert [replies.readline() for _ in range(2)] == [b"ACK\n", b"RECEIVED\n"]
+    wait_until(lambda: job.journal.sessions and job.journal.sessions[0].ended_ms is not None)
+    assert job.journal.sessions[0].received_bytes == len(batch)
     job.stop()

@@ -40,6 +40,7 @@ class World:
     packets: MeteredJob
     board: Metered
     at_first: Values
+    directory: Path
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     at_first = board.values()
     raw.start()
     packets.start()
-    yield World(raw, packets, board, at_first)
+    yield World(raw, packets, board, at_first, directory)
     raw.stop()
     packets.stop()
 
@@ -135,6 +136,22 @@ def fail_the_job(world: World, _: pytest.MonkeyPatch) -> None:
     raw.gate.write_error = None
     raw.hang_up()
     wait_until(lambda: raw.runner.restarts > restarts and raw.runner.status()["state"] == "running")
+
+
+def fail_for_good(world: World, _: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """A job that may not be started again, beside the others."""
+    last = MeteredJob(world.directory, "last", env="job.retry.times = 0")
+    last.start()
+    last.gate.write_error = ComponentError("broken", reopen=True)
+    world.board.jobs = (*world.board.jobs, last)
+    last.send(GOOD)
+    last.hang_up()
+
+    def forget() -> None:
+        world.board.jobs = world.board.jobs[:2]
+        last.stop()
+
+    return forget
 
 
 def fail_the_arrival_log(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
@@ -215,6 +232,7 @@ def wait(_: World, __: pytest.MonkeyPatch) -> None:
 
 MOVES: dict[str, Move] = {
     "edgesocket_job_running": start,
+    "edgesocket_job_failed": fail_for_good,
     "edgesocket_job_epoch": fail_the_job,
     "edgesocket_job_restarts_total": fail_the_job,
     "edgesocket_job_rows_total": send,

@@ -258,14 +258,13 @@ def test_secrets_from_files_that_change_while_the_job_runs(tmp_path: Path, evide
     with Job(conf) as job:
         assert job.wait_until_listening(), job.log_text()
 
-        def send(*options: str | Path, quick: str = "10") -> int:
-            address = f"localhost:{port}"
-            return evidence.command("send", address, *mine, "--connect-timeout", quick, *options, lines=b"a\n")
+        def send(*options: str | Path) -> int:
+            return evidence.command("send", f"localhost:{port}", *mine, *options, lines=b"a\n")
 
         trust = ("--tls-ca", authority.file)
         assert send(*trust, "--key-id", "2026-11") == ExitCode.OK
         assert send() == ExitCode.AUTH  # no TLS: the token went over the line in the clear
-        assert send("--tls", quick="1") == ExitCode.AUTH
+        assert send("--tls") == ExitCode.AUTH
         for broken in (f"{TOKEN_TEXT}\n{TOKEN_TEXT * 300}\n", "\n", f"{TOKEN_TEXT}\r{TOKEN_TEXT}\n"):
             tokens.write_text(broken)
             assert send(*trust) == ExitCode.OK

@@ -70,7 +70,19 @@ def test_on_loopback_its_own_names_are_answered(server: WebServer, name: str) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "::1.x", ""]
+    "name",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1",
+        "::1.x",
+        "[::1]x",
+        "127.0.0.1:80@x",
+        "127.0.0.1:x",
+        "0.0.0.0:80",
+        "",
+    ],
 )
 @pytest.mark.parametrize("path", ["/api/jobs", "/", "/healthz", "/nothing"])
 def test_on_loopback_another_name_is_refused_so_no_page_can_rebind_its_own(

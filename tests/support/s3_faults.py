@@ -33,10 +33,6 @@ class Request:
     key: str
     count: int
 
-    @property
-    def creates(self) -> bool:
-        return self.method == "PUT"
-
 
 LOSE = "lose"
 """The request is performed, its answer is lost."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from edgesocket.sources.letter_files import Position
 
 DEFAULT_LIMIT = 100
+MAX_LIMIT = 100_000
 _SHOWN_CHARACTERS = 60
 _LOOK_S = 0.2
 
@@ -277,8 +278,8 @@ def _needed_position(text: str) -> Position:
 
 
 def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) >= 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of letters")
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= MAX_LIMIT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of letters from 1 to {MAX_LIMIT}")
     return int(text)
 
 

@@ -135,6 +135,7 @@ class _HostedJob:
 
     def __init__(self, job: RunningJob) -> None:
         self.job = job
+        self._hangs_after_s = job.file.spec.env.checkpoint_failure_timeout_ms / 1000
 
     def run(self) -> int:
         """See Hosted."""
@@ -151,8 +152,9 @@ class _HostedJob:
 
     @property
     def stuck(self) -> bool:
-        """See Hosted."""
-        return False
+        """See Hosted. A sink that only fails goes round all the time; one that does not come back at all is given as
+        long as one that fails."""
+        return self.job.runner.standstill_s > self._hangs_after_s
 
 
 class _WebHost:

@@ -66,8 +66,8 @@ def add_job_arguments(parser: argparse.ArgumentParser, *, several: bool = False,
     )
 
 
-def add_checking_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say how a job file is read, and what is known of this place."""
+def add_checking_arguments(parser: argparse.ArgumentParser, *, place: bool = True) -> None:
+    """The arguments that say how a job file is read, and what is known of this `place` where the job is to run here."""
     parser.add_argument("--strict", action="store_true", help="fill nothing in: a missing env or sink is an error")
     parser.add_argument("--lenient", action="store_true", help="an unknown option is noted, and not an error")
     parser.add_argument(
@@ -76,6 +76,8 @@ def add_checking_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a record that does not fit the schema does, instead of what the source says; dead_letter needs a "
         "dead_letter block",
     )
+    if not place:
+        return
     parser.add_argument(
         "--label",
         action="append",

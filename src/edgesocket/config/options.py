@@ -531,6 +531,9 @@ def convert_scalar(option: Option, scalar: Scalar) -> Any:
     return limits.check(convert.to_quantity(text, shown, option.unit), shown)
 
 
+_KEY_BEHIND_ITS_ID = re.compile(r"[\w.-]+:([A-Za-z0-9+/]{40,}=*)")
+"""`2026-11:<base64>`: the key may turn up without its id."""
+
 _NAMES_A_SECRET = re.compile(r"(?i)password|secret|token|key|auth|jaas")
 
 
@@ -538,6 +541,5 @@ def _texts_in(value: Any) -> list[str]:
     """The texts that a secret value holds; of a map, those under a name that says so (others are plain settings)."""
     if isinstance(value, Mapping):
         return [str(inner) for name, inner in value.items() if _NAMES_A_SECRET.search(str(name))]
-    if isinstance(value, tuple):
-        return [part for part in value if isinstance(part, str)]
-    return [value] if isinstance(value, str) else []
+    texts = [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+    return texts + [found[1] for text in texts if (found := _KEY_BEHIND_ITS_ID.fullmatch(text))]

@@ -112,6 +112,12 @@ class Incarnation:
         """Whether another process may own the job: this one is silent and about to end. Safe on any thread."""
         return self._standing.fenced
 
+    @property
+    def standstill_s(self) -> float:
+        """For how long the pump of a running job has not gone round; else 0. Safe on any thread."""
+        pump = self._pumping
+        return 0.0 if pump is None or self._state != "running" else self._now() - pump.turned_at
+
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""
         self._told_of_checkpoint = callback
@@ -215,6 +221,7 @@ class Incarnation:
         except ListenerError:
             if not self._standing.stop_requested:
                 raise
+        pump.turned_at = self._now()
         self._set_state("running")
         pump.run()
 

@@ -17,7 +17,7 @@ Routed = tuple[str, Rows]
 
 
 class RowsFor(Rows):
-    """Rows that go to one sink as they are, past the transforms: a replay gives such, which has transformed them itself.
+    """Rows that go to one sink as they are: a replay gives such, as it has been through the transforms itself.
 
     Attributes:
         sink_id: the sink; the rows have its type.

@@ -33,6 +33,7 @@ class Pump:
 
     Attributes:
         rows: how many rows the source has given.
+        turned_at: when it last went round, seconds of the clock; a call to a sink that hangs holds it up.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Pump:
         now: Callable[[], float],
     ) -> None:
         self.rows = 0
+        self.turned_at = now()
         self._plan = plan
         self._source = source
         self._sinks = sinks
@@ -70,6 +72,7 @@ class Pump:
 
     def move(self, timeout_s: float) -> int:
         """Move what is queued to the sinks. Returns how many records, or 1 while none may be moved."""
+        self.turned_at = self._now()
         if self._checkpoints.under_way and self._sinks.deciding is not None:
             # Its transaction is open until the checkpoint is decided: more rows would go into it.
             time.sleep(DECIDING_LOOK_S)
@@ -146,7 +149,7 @@ class Pump:
         No checkpoint may begin: those rows are neither queued nor in the sink.
         """
         self._standing.raise_failure()
-        now = self._now()
+        now = self.turned_at = self._now()
         if self._checkpoints.under_way:
             self._checkpoints.advance(now)
         else:

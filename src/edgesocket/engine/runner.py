@@ -76,6 +76,12 @@ class JobRunner:
         incarnation = self._incarnation
         return incarnation is not None and incarnation.fenced
 
+    @property
+    def standstill_s(self) -> float:
+        """For how long the pump has not gone round, as when a call to a sink hangs. Safe on any thread."""
+        incarnation = self._incarnation
+        return 0.0 if incarnation is None or self._between else incarnation.standstill_s
+
     def status(self) -> dict[str, Any]:
         """What an operator wants to know, as JSON, as of now. Safe on any thread.
 

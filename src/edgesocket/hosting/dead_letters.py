@@ -39,8 +39,8 @@ def letter_files(spec: JobSpec) -> LetterFiles:
     if kind is None:
         raise UsageError(
             f"the dead letters of job {spec.name} are in {place_of_letters(sink)}: they cannot be read back "
-            "from there, so look at them with the tools of that system. Those of the sinks DeadLetter, and LocalFile with "
-            "file_format_type = json, can be listed and replayed"
+            "from there, so look at them with the tools of that system. Those of the sink DeadLetter, and of LocalFile "
+            "with file_format_type = json, can be listed and replayed"
         )
     return LetterFiles(Path(sink.options.path).absolute(), kind)
 

@@ -111,6 +111,7 @@ class Connection:
         try:
             self._replies.add(AUTH_OK)
             self._send_owed()
+            self._counters.received_bytes += self._session.held_back_bytes
             self._answer(self._session.resume())
             self._stream()
             self._catch_up(reading=False)

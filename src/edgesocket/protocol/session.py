@@ -92,6 +92,11 @@ class ServerSession:
             return self._read_first_line(data)
         return []
 
+    @property
+    def held_back_bytes(self) -> int:
+        """How much has arrived behind the first line and waits for `resume`."""
+        return len(self._held_back)
+
     def resume(self) -> list[ServerEvent]:
         """Go on after `Authenticated`; returns what had arrived behind the first line.
 

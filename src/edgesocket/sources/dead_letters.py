@@ -46,9 +46,10 @@ FAILURES_TOLD = 100
 
 @dataclass(slots=True)
 class _Flight:
-    """A letter whose rows have been given out, and no completed checkpoint covers them yet."""
+    """A letter whose rows have been given out, and no completed checkpoint covers them yet. Without its payload."""
 
-    letter: StoredLetter
+    position: Position
+    batch_id: int
     file_bytes: int
     failed: Failed | None = None
 
@@ -204,7 +205,7 @@ class DeadLetterSource:
             if letter.batch_id in self._by_batch:
                 self._held, self._waits = found, True
                 break
-            flight = _Flight(letter, file.bytes)
+            flight = _Flight(letter.position, letter.batch_id, file.bytes)
             self._flying.append(flight)
             self._by_batch[letter.batch_id] = flight
             before = self._memory.failed.get(letter.position)
@@ -244,7 +245,7 @@ class DeadLetterSource:
 
     def refused_in_cut(self) -> list[tuple[Position, Failed]]:
         """What has been refused of the letters that the last cut names as replayed, or as failed."""
-        return [(one.letter.position, one.failed) for one in self._cutting if one.failed is not None]
+        return [(one.position, one.failed) for one in self._cutting if one.failed is not None]
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 
@@ -260,12 +261,12 @@ class DeadLetterSource:
         _apply(self._cutting, self._memory)
         self._late = False
         for flight in self._cutting:
-            self._by_batch.pop(flight.letter.batch_id, None)
+            self._by_batch.pop(flight.batch_id, None)
             if flight.failed is None:
                 self._run.replayed += 1
             else:
                 self._late = True
-                self._run.note_failure(flight.letter.position, flight.failed.reason)
+                self._run.note_failure(flight.position, flight.failed.reason)
         self._cutting = []
 
     def abort(self) -> None:
@@ -299,9 +300,9 @@ def _blob() -> dict[str, list[bytes | memoryview]]:
 def _apply(flights: list[_Flight], memory: ReplayMemory) -> None:
     for flight in flights:
         if flight.failed is None:
-            memory.add(flight.letter.position, flight.file_bytes)
+            memory.add(flight.position, flight.file_bytes)
         else:
-            memory.fail(flight.letter.position, flight.failed)
+            memory.fail(flight.position, flight.failed)
 
 
 class RefusedAgain:

@@ -36,6 +36,9 @@ PAYLOAD_REPLIES = REPLIES[:5]
 WAITING_STATES = ("held", "lost", "gap")
 """States of an id that only its collector or an operator can move: what holds the watermark in the sense of metrics."""
 
+ENDED = ("ended", "failed", "fenced")
+"""States of a job that does not run any more and will not be started again by itself."""
+
 Value = float | Mapping[str, Any]
 """A number; of a histogram what `Histogram.as_json` gives."""
 
@@ -61,6 +64,11 @@ class Reading:
     def source_id(self) -> str:
         """The id of its source."""
         return str(self.status.get("source_id", ""))
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has ended: what it last said is not so any more, though what it counted stays true."""
+        return self.status.get("state") in ENDED
 
 
 class Readable(Protocol):
@@ -88,7 +96,8 @@ class Metric:
         labels: their names, `job_name` first: Prometheus puts a `job` of its own on whatever it scrapes.
         help: what it is, in one sentence.
         origin: the field of the status or the journal that it is read from, for people.
-        read: the samples that a reading gives; none while the part that it is about is not there.
+        read: the samples that a reading gives; none while the part that it is about is not there. Ask `samples`.
+        outlives: of a gauge: it has a sample for a job that has ended, too.
     """
 
     name: str
@@ -97,6 +106,13 @@ class Metric:
     help: str
     origin: str
     read: Callable[[Reading], Iterable[Sample]]
+    outlives: bool = False
+
+    def samples(self, reading: Reading) -> Iterable[Sample]:
+        """The samples of one job. A gauge has none of a job that has ended."""
+        if self.kind is MetricKind.GAUGE and reading.over and not self.outlives:
+            return ()
+        return self.read(reading)
 
     @property
     def unit(self) -> str:
@@ -169,6 +185,10 @@ def _running(reading: Reading) -> Iterator[Sample]:
     yield (reading.job,), float(reading.status.get("state") == "running")
 
 
+def _failed(reading: Reading) -> Iterator[Sample]:
+    yield (reading.job,), float(reading.status.get("state") in ("failed", "fenced"))
+
+
 def _ready(reading: Reading) -> Iterator[Sample]:
     state = _find(reading.status, ("source", "listener", "state"))
     if "source" in reading.status:
@@ -216,7 +236,24 @@ def _levels(reading: Reading) -> Iterator[Sample]:
 
 
 _JOBS = (
-    Metric("edgesocket_job_running", MetricKind.GAUGE, _JOB, "1 while the job runs, else 0.", "status state", _running),
+    Metric(
+        "edgesocket_job_running",
+        MetricKind.GAUGE,
+        _JOB,
+        "1 while the job runs, else 0.",
+        "status state",
+        _running,
+        outlives=True,
+    ),
+    Metric(
+        "edgesocket_job_failed",
+        MetricKind.GAUGE,
+        _JOB,
+        "1 once the job has failed for good or another process owns it, else 0.",
+        "status state",
+        _failed,
+        outlives=True,
+    ),
     _plain("edgesocket_job_epoch", _JOB, "epoch", "Number of the running incarnation; rises with every start."),
     _plain("edgesocket_job_restarts_total", _JOB, "restarts", "Times that the job was started again after a failure."),
     _plain("edgesocket_job_rows_total", _JOB, "rows_written", "Rows that the source gave and the sinks took."),

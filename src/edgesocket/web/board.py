@@ -190,4 +190,4 @@ class Board:
         from edgesocket.telemetry.metrics import Reading
 
         for one in self.everything():
-            yield Reading(one.job.name, dict(one.status), one.job.journal)
+            yield Reading(one.job.name, {**one.status, "state": one.state}, one.job.journal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ MAX_STREAMS = 32
 _READ_ONLY = (
     f"this server is read-only, because it has no token: start it with --http-token-file FILE or ${TOKEN_VARIABLE}"
 )
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::[0-9]*)?")
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="edgesocket"'}
 
 
@@ -161,11 +163,10 @@ def is_own_name(host: str) -> bool:
     A page of another site can make its own name point to a loopback address and have a browser ask us under it; it
     cannot make the browser say localhost.
     """
-    name = host.strip()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") <= 1:
-        name = name.partition(":")[0]
+    found = _HOST.fullmatch(host.strip())
+    if found is None:
+        return False
+    name = found["v6"] or found["name"]
     if name.lower().rstrip(".") == "localhost":
         return True
     try:

@@ -105,10 +105,10 @@ def _add_samples(samples: list[Sample], metric: Metric, reading: Reading) -> Non
     if metric.kind is not MetricKind.HISTOGRAM:
         samples += [
             Sample(metric.name, dict(zip(names, values, strict=True)), cast("float", value))
-            for values, value in metric.read(reading)
+            for values, value in metric.samples(reading)
         ]
         return
-    for values, histogram in metric.read(reading):
+    for values, histogram in metric.samples(reading):
         labels = dict(zip(names, values, strict=True))
         samples += [Sample(metric.name + name, {**labels, **more}, value) for name, more, value in _parts(histogram)]
 

@@ -44,7 +44,7 @@ class TextPage:
 
     def _add_numbers(self, parts: list[str], metric: Metric, reading: Reading) -> None:
         prefixes, name = self._prefixes, metric.name
-        for values, value in metric.read(reading):
+        for values, value in metric.samples(reading):
             prefix = prefixes.get((name, values))
             if prefix is None:
                 prefix = prefixes[name, values] = f"{name}{labels_text(metric.labels, values)} "
@@ -52,7 +52,7 @@ class TextPage:
 
     def _add_histograms(self, parts: list[str], metric: Metric, reading: Reading) -> None:
         prefixes, name = self._prefixes, metric.name
-        for values, histogram in metric.read(reading):
+        for values, histogram in metric.samples(reading):
             assert not isinstance(histogram, float | int)
             found = prefixes.get((name, values))
             if found is None:

@@ -140,7 +140,7 @@ def _metric(metric: Metric, readings: list[Reading], began_ns: int, now_ns: int)
     points: list[Any] = []
     for reading in readings:
         start_ns = _start_ns(metric, reading, began_ns, now_ns)
-        for values, value in metric.read(reading):
+        for values, value in metric.samples(reading):
             labels = dict(zip(metric.labels, values, strict=True))
             points.append(_point(labels, start_ns, now_ns, value))
     if not points:

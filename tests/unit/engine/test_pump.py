@@ -78,6 +78,8 @@ class Parts:
 class Idle:
     """A watch with nothing to look at."""
 
+    period_s = 1.0
+
     under_way = False
 
     def advance(self, now: float, *, may_begin: bool) -> bool:

@@ -49,7 +49,7 @@ export function makeOverview() {
     controls.update(list, all);
     heads.forEach((head) => head.update(list.sort ?? "attention"));
     let shown = select(all, list);
-    shown = order.steady(shown, list, body.contains(document.activeElement));
+    shown = order.steady(shown, list, body.querySelector(":focus-visible") !== null);
     keyed(
       body,
       shown,

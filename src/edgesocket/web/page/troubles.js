@@ -92,10 +92,9 @@ function sayFailing(status, add) {
       sentence(arrivals.last_failure) + "Conversations are closed without an answer until it can be written.",
     );
   }
-  if (
-    !isTime(checkpoints.failing_for_s) &&
-    checkpoints.last_completed_ago_s > Math.max(LATE_S, LATE_INTERVALS * (checkpoints.interval_s ?? 0))
-  ) {
+  // With a reason of its own above, a late checkpoint is no news.
+  const known = isTime(checkpoints.failing_for_s) || isTime(sinks.failing_for_s);
+  if (!known && checkpoints.last_completed_ago_s > Math.max(LATE_S, LATE_INTERVALS * (checkpoints.interval_s ?? 0))) {
     add(
       "bad",
       "late",
