@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from chaos.destinations import Servers
-from chaos.docs import write_table
+from chaos.docs import seeds, write_table
 from chaos.postgres import PostgresMissingError
 from chaos.rows import ROWS, Row, row_named
 from chaos.run import Result, run_row
@@ -56,10 +56,15 @@ def _cannot(row: Row, why: str) -> int:
 
 def _run_row(row: Row, args: argparse.Namespace, servers: Servers) -> int:
     args.results.mkdir(parents=True, exist_ok=True)
-    bad = 0
+    bad, noted = 0, set(seeds(args.results, row)) if args.missing else set()
     for seed in range(args.first, args.first + args.runs):
-        result = run_row(row, seed, servers, strikes=args.strikes, keep=args.keep)
+        if seed in noted:
+            continue
+        result = run_row(row, seed, servers, strikes=args.strikes, keep=args.keep, mutation=args.mutation)
         bad += not result.is_good
+        if args.mutation:
+            print(_told(result), flush=True)
+            continue
         with (args.results / f"{row.name}.jsonl").open("a") as file:
             file.write(json.dumps(result.to_json()) + "\n")
         print(_told(result), flush=True)
@@ -86,6 +91,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=1, metavar="SEED", help="seed of the first run (1)")
     parser.add_argument("--strikes", type=int, help="faults in a run, instead of what the row says")
     parser.add_argument("--keep", action="store_true", help="keep the directories of good runs, too")
+    parser.add_argument(
+        "--mutation",
+        default="",
+        metavar="NAME",
+        help="a fault in the product (tests/simulation/mutations.py); not noted",
+    )
+    parser.add_argument("--missing", action="store_true", help="leave out seeds that are among the results")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where results are noted")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/chaos.md")
     return parser

@@ -38,6 +38,11 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
     return _HEAD + "".join(_line(row, results.get(row.name, [])) for row in ROWS)
 
 
+def seeds(results: Path, row: Row) -> list[int]:
+    """Seeds of a row that have been run."""
+    return [run["seed"] for run in _read(results / f"{row.name}.jsonl")]
+
+
 def _line(row: Row, runs: list[dict[str, Any]]) -> str:
     said = [f"`{row.name}`", row.fault, row.sink]
     if not runs:

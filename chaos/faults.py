@@ -10,6 +10,11 @@ from chaos.world import Kept, World, held
 
 Fault = Callable[[World], None]
 HOUR_S = 3600.0
+AWAKE_LATE_SHARE = 0.6
+"""So often the first owner of a job wakes when the second one has confirmed lines; else while that one starts."""
+AWAKE_LATE_S = 30.0
+FENCED_S = 60.0
+"""So soon a process must have noticed that its job is not its own any more, and ended."""
 NAP_S = 1.5
 """Half of the least a lease is by default."""
 
@@ -46,6 +51,18 @@ def stop_ingress(world: World) -> None:
 def nap_ingress(world: World) -> None:
     """Stopped for less than its lease, so that it need not end."""
     _stop(world, world.ingress, NAP_S)
+
+
+def take_over(world: World) -> None:
+    """The ingress is stopped and another process takes the job; then the first wakes, and has to end by itself."""
+    world.ingress.signal(signal.SIGSTOP)
+    world.pause(0.0, 2.0)
+    before = world.take_over()
+    with held(lambda: before.process.send_signal(signal.SIGCONT)):
+        if world.dice.random() < AWAKE_LATE_SHARE:
+            world.wait_for_progress(AWAKE_LATE_S)
+        world.pause(0.0, 3.0)
+    world.fenced[before.process.wait(FENCED_S)] += 1
 
 
 def cut(world: World) -> None:

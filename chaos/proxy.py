@@ -122,6 +122,11 @@ class Link:
             self._dead = False
             self.cuts += self._close_all() // 2
 
+    def lead_to(self, target: tuple[str, int]) -> None:
+        """Break all connections; new ones lead there."""
+        self._target = target
+        self.cut()
+
     def slow(self, delay_s: float, bytes_a_second: int) -> None:
         """From now on each piece takes so long, and no more goes through in a second."""
         self._slow = (delay_s, bytes_a_second)

@@ -69,19 +69,22 @@ class Result:
         return {**asdict(self), "good": self.is_good}
 
 
-def run_row(row: Row, seed: int, servers: Servers, *, strikes: int | None = None, keep: bool = False) -> Result:
+def run_row(
+    row: Row, seed: int, servers: Servers, *, strikes: int | None = None, keep: bool = False, mutation: str = ""
+) -> Result:
     """Run it. What a run leaves is removed when it was good, and named when it was not.
 
     Args:
         strikes: instead of what the row says.
         keep: remove nothing.
+        mutation: a deliberate fault in the product: then the run should not be good.
     """
     began = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix=f"edgesocket-chaos-{row.name}-"))
     result = Result(row.name, row.sink, seed)
     world = World(
         directory, sink=row.sink, servers=servers, dice=random.Random(f"{row.name}/{seed}"), rate=lambda _: RATE,
-        small=row.small, shims=row.shims, apart=row.apart, far=row.far,
+        small=row.small, shims=row.shims, apart=row.apart, far=row.far, mutation=mutation,
     )  # fmt: skip
     with world:
         try:

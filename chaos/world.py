@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import threading
@@ -20,12 +21,12 @@ from chaos.shim import Shim
 from chaos.wire import Wire, inside
 from chaos.writer import Writer
 from tests.support.agents import AgentProcess
-from tests.support.jobs import Job, free_port, write_job
+from tests.support.jobs import ROOT, Job, free_port, write_job
 from tests.support.kafka import KafkaBroker
 
 DISK_BYTES = 24 << 20
 RESTART_S = 0.2
-_ENV = "checkpoint.interval = 100\n job.retry.times = 100000\n job.retry.interval.seconds = 1"
+_ENV = "job.name = chaos\n checkpoint.interval = 100\n job.retry.times = 100000\n job.retry.interval.seconds = 1"
 _SOURCE = "deduplicate = true"
 _WATCH_S = 0.05
 _FIRST_S = 90.0
@@ -57,6 +58,12 @@ class Kept:
         with self._lock:
             self.process = self._launch()
             self._held = False
+
+    def replace(self, launch: Callable[[], Job | AgentProcess]) -> Job | AgentProcess:
+        """Start another one beside it, and look after that one from now on. Returns the one before."""
+        with self._lock:
+            before, self.process = self.process, launch()
+            return before
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -102,6 +109,7 @@ class World:
         shims: of what the processes see another disk or clock: `agent:spool`, `ingress:state`, `ingress:out`.
         apart: agent and ingress stand in network namespaces of their own, with a `wire` between them.
         far: the database is reached over a link of its own.
+        mutation: a deliberate fault in the product, one of tests/simulation/mutations.py; start-up takes longer then.
         long: rows are counted and forgotten, and so are the log files: for hours instead of seconds.
     """
 
@@ -118,10 +126,12 @@ class World:
         apart: bool = False,
         far: bool = False,
         long: bool = False,
+        mutation: str = "",
     ) -> None:
         self.directory, self.dice = directory, dice
         self._ends = contextlib.ExitStack()
         self._servers = servers
+        self._env = _mutated(mutation) if mutation else {}
         for name in ("logs", "state", "spool", "out"):
             (directory / name).mkdir()
         self._stop_watching = threading.Event()
@@ -166,11 +176,12 @@ class World:
             self.destination = Files(self.directory / "out", forget=long)
 
     def _make_processes(self, long: bool, rate: Callable[[float], float]) -> None:
-        port = free_port()
-        host = self.wire.ingress_host if self.wire else "127.0.0.1"
+        self._jobs = 0
+        self.fenced: Counter[int] = Counter()
+        port = self._write_job()
+        self._host = self.wire.ingress_host if self.wire else "127.0.0.1"
         with inside(self.wire, "agent"):
-            self.link = self._ends.enter_context(Link((host, port), self.dice))
-        self._conf = write_job(self.directory, port, env=_ENV, source=_SOURCE, sink=self.destination.block())
+            self.link = self._ends.enter_context(Link((self._host, port), self.dice))
         self.writer = Writer(
             self.directory / "logs", rate, self.dice, confirmed=(lambda: self.link.promises.count) if long else None
         )
@@ -205,21 +216,40 @@ class World:
             time.sleep(0.02)
 
     def ends(self) -> dict[str, int]:
-        """How often each process ended by itself, by exit code."""
-        kept = {"agent": self.agent, "ingress": self.ingress}
-        return {f"{name}:{code}": count for name, one in kept.items() for code, count in one.ends.items()}
+        """How often each process ended by itself, by exit code; `fenced` are those that lost their job."""
+        kept = {"agent": self.agent.ends, "ingress": self.ingress.ends, "fenced": self.fenced}
+        return {f"{name}:{code}": count for name, ends in kept.items() for code, count in ends.items()}
+
+    def take_over(self) -> Job | AgentProcess:
+        """Start the job again, with a port of its own as on another host, though it runs. Returns its first process.
+
+        The link leads to the new one from then on.
+        """
+        port = self._write_job()
+        before = self.ingress.replace(lambda: self._launch_ingress("--take-over"))
+        self._ends.callback(before.kill)
+        self.link.lead_to((self._host, port))
+        return before
 
     def pause(self, least_s: float, most_s: float) -> None:
         """Let time pass."""
         time.sleep(self.dice.uniform(least_s, most_s))
 
     def _shim_env(self, name: str) -> dict[str, str]:
-        return self.shim.env if self.shim is not None and self._shim_of == name else {}
+        return {**self._env, **(self.shim.env if self.shim is not None and self._shim_of == name else {})}
 
-    def _launch_ingress(self) -> Job:
+    def _write_job(self) -> int:
+        self._jobs += 1
+        port, name = free_port(), f"job-{self._jobs}"
+        self._conf = write_job(
+            self.directory, port, env=_ENV, source=_SOURCE, sink=self.destination.block(), name=name
+        )  # fmt: skip
+        return port
+
+    def _launch_ingress(self, *options: str) -> Job:
         with inside(self.wire, "ingress"):
             env = {"EDGESOCKET_HTTP": "off", **self._shim_env("ingress")}
-            return Job(self._conf, "--state-dir", str(self.directory / "state" / "job"), env=env)
+            return Job(self._conf, "--state-dir", str(self.directory / "state" / "job"), *options, env=env)
 
     def _launch_agent(self) -> AgentProcess:
         with inside(self.wire, "agent"):
@@ -233,6 +263,12 @@ class World:
         while not self._stop_watching.wait(_WATCH_S):
             self.agent.watch()
             self.ingress.watch()
+
+
+def _mutated(name: str) -> dict[str, str]:
+    """Let every Python that is started with this have that fault in it."""
+    paths = [str(Path(__file__).parent / "mutated"), str(ROOT)]
+    return {"CHAOS_MUTATION": name, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @contextlib.contextmanager

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy" / "ray"
 NODE_START_S = 120.0
 HEAD_PORT = 6379
+STARTED = "This command will now block forever"
+"""What `ray start --block` prints when everything of the node runs. A command that connects earlier may hang."""
 
 
 @dataclass
@@ -160,14 +162,10 @@ class RayMachines:
     def start_head(self) -> None:
         """Start it and wait until it answers."""
         more = [f"--temp-dir={self.network.scratch / 'ray'}", "--include-dashboard=false"]
+        before = len(self.log_of(self.head))
         self._start(self.head, DEPLOY / "start-head", self.head.address, *more)
         deadline = time.monotonic() + NODE_START_S
-        probe = ("import socket,sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()",)
-        while subprocess.run(
-            self.head.command(sys.executable, "-c", *probe, self.head.address, str(HEAD_PORT)),
-            capture_output=True,
-            check=False,
-        ).returncode:
+        while STARTED not in self.log_of(self.head)[before:]:
             assert time.monotonic() < deadline, self.log_of(self.head)
             time.sleep(0.1)
 

@@ -16,7 +16,7 @@ from edgesocket.errors import StoreError  # noqa: E402
 from edgesocket.store.bucket import TRY_FOR_S, RefusedError  # noqa: E402
 from edgesocket.store.objects import PROBE, ObjectStore  # noqa: E402
 from edgesocket.testing.store_contract import SharedStoreContract  # noqa: E402
-from tests.support.s3_faults import DROP, KEYS, LOSE, Fate, FaultyS3, faulty_s3, object_store  # noqa: E402
+from tests.support.s3_faults import DROP, KEYS, LOSE, Answer, Fate, FaultyS3, faulty_s3, object_store  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_service_that_ignores_the_condition_is_refused_before_anything_is_made
     store = object_store(s3.url, name)
     real = s3._forward
 
-    def forward(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+    def forward(method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         return real(method, path, {k: v for k, v in headers.items() if k.lower() != "if-none-match"}, body)
 
     s3._forward = forward  # type: ignore[method-assign]
@@ -147,12 +147,19 @@ def test_a_service_that_ignores_the_condition_is_refused_before_anything_is_made
     assert object_store(s3.url, name).perform(List("log")) == []
 
 
-def test_a_listing_of_many_pages_is_whole(s3: FaultyS3, store: ObjectStore) -> None:
-    names = [f"log/{index:05d}" for index in range(1005)]
+def test_a_listing_of_many_pages_is_whole(s3: FaultyS3, store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = s3._forward
+
+    def three_a_page(method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        return real(method, f"{path}&max-keys=3" if "list-type=2" in path else path, headers, body)
+
+    monkeypatch.setattr(s3, "_forward", three_a_page)
+    names = [f"log/{index:05d}" for index in range(10)]
     for name in names:
-        real = store._bucket.put(store._key(name), b"")
-        assert real is None
+        store.perform(Create(name, b""))
+    s3.requests.clear()
     assert store.perform(List("log")) == names
+    assert len(s3.requests) == 4
 
 
 def test_no_message_holds_a_key(s3: FaultyS3, store: ObjectStore) -> None:

@@ -127,7 +127,8 @@ def shelf_plan(spec: JobSpec, state: Path, shelves: dict[str, Shelf], **more: An
         return lambda: ShelfSink(shelf)
 
     sinks = tuple(SinkPlan(sink_id, make(shelf), inputs) for sink_id, shelf in shelves.items())
-    return replace(make_plan(spec, DirectoryPlace(state)), sinks=sinks, retry_times=0, **more)
+    plan = make_plan(spec, DirectoryPlace(state))
+    return replace(plan, sinks=sinks, retry_times=0, checkpoint_interval_s=0.05, **more)
 
 
 def replay(

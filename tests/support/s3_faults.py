@@ -38,6 +38,8 @@ LOSE = "lose"
 """The request is performed, its answer is lost."""
 DROP = "drop"
 """The connection is reset before anything happens."""
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers, body."""
 Fate = int | float | str | None
 """An int is a status answered instead; a float delays the request by so many seconds; None lets it pass."""
 
@@ -132,9 +134,7 @@ class FaultyS3:
 
         return Handler
 
-    def _forward(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def _forward(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
         with self._one_at_a_time:
             connection = http.client.HTTPConnection(self._upstream, timeout=30)
             try:

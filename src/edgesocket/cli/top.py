@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 ASK_TIMEOUT_S = 2.0
 KEY_WAIT_S = 0.25
+NAMES_EVERY_S = 5.0
+"""How often it is looked which jobs there are."""
+
 TWICE_S = 1.1
 """With --once figures are read twice, as rates need two moments, unless processes tell them."""
 
@@ -226,7 +229,7 @@ def _places(args: argparse.Namespace) -> Callable[[], list[tuple[str, Place]]]:
     """The jobs that the arguments name, or all that have state here."""
     root = state_root(args, Path())
     if not args.job:
-        return lambda: [(name, root.place(name)) for name in root.names()]
+        return _seldom(lambda: [(name, root.place(name)) for name in root.names()])
     found: list[tuple[str, Place]] = []
     for text in args.job:
         path = Path(text)
@@ -242,6 +245,21 @@ def _places(args: argparse.Namespace) -> Callable[[], list[tuple[str, Place]]]:
             "edgesocket jobs lists those there are"
         )
     return lambda: found
+
+
+def _seldom(
+    places: Callable[[], list[tuple[str, Place]]], now: Callable[[], float] = time.monotonic
+) -> Callable[[], list[tuple[str, Place]]]:
+    """The same, asked every few seconds: listing a bucket, or a shared directory, is not for every picture."""
+    asked: tuple[float, list[tuple[str, Place]]] | None = None
+
+    def known() -> list[tuple[str, Place]]:
+        nonlocal asked
+        if asked is None or now() - asked[0] >= NAMES_EVERY_S:
+            asked = now(), places()
+        return asked[1]
+
+    return known
 
 
 def _frame(answer: Answer) -> Frame:

@@ -147,6 +147,20 @@ class RayCluster:
                 found[node.node_id] = taken or RAY_DEFAULT
         return [(node.address, found[node.node_id]) for node in nodes]
 
+    def keep_one_ready(self) -> None:
+        """See that a process stands ready on this node that has loaded already what a host needs.
+
+        Loading is most of what a restart takes. Ray keeps processes that ran a task as spare ones, as many as the
+        node has CPUs, and starts actors in them.
+        """
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        from edgesocket.cluster.ray_actor import load
+
+        here = NodeAffinitySchedulingStrategy(self.own_node()[0], soft=False)
+        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": here}
+        self._ray.remote(load).options(**options).remote(FACTORY)
+
     def _ask_raylet(self, node: Node) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -27,8 +27,9 @@ from edgesocket.store.scratch import ScratchDirectory, scratch_directory
 STATUS = "status.json"
 REQUEST = "stop-request.json"
 
-STATUS_EVERY_S = 2.0
-"""A status in which nothing but figures has changed is written this often: every write is paid for."""
+STATUS_EVERY_S = 1.0
+"""A status in which nothing but figures has changed is written this often at most: every write is paid for. Whoever
+publishes one leaves out most of those in which nothing has changed, and a status must not grow old meanwhile."""
 REQUEST_EVERY_S = 2.0
 """How often it is looked whether somebody asks the job to stop."""
 STATUS_TIMEOUT_S = 2.0
@@ -97,7 +98,7 @@ class S3Place:
         return self._read_json(STATUS)
 
     def write_status(self, status: dict[str, Any]) -> None:
-        """See Place. One that tells of nothing but newer figures is left out when the last is younger than 2 s."""
+        """See Place. One that tells of nothing but newer figures is left out when the last is younger than a second."""
         kind = f"{status.get('state')} {status.get('epoch')} {'end' in status}"
         now = self._clock()
         with self._lock:

@@ -3,8 +3,8 @@
 `Create` is a PUT with `If-None-Match: *`: of several writers exactly one makes an object, and it is there whole. What
 this asks of the service:
 
-- that conditional write. Amazon S3 has it since 2024, and so have MinIO, Ceph (Squid), Cloudflare R2 and others; a
-  service that ignores the header is found out when the store is opened;
+- that conditional write. Amazon S3 has it since 2024, others since about then; a service that ignores the header is
+  found out before anything is made;
 - read and list after write: what was written is in every later read and listing (Amazon S3 since 2020);
 - durability of what was answered with success.
 

@@ -386,8 +386,8 @@ class BatchesSettled:
 
 @event(
     Level.WARNING,
-    "the host went down before the arrival log was written out: batches above {batch_id} that are passed over count as "
-    "lost until the operator settles them",
+    "not all that was received last is known here (the host went down, or the arrival log was on another disk): "
+    "batches above {batch_id} that are passed over count as lost until the operator settles them",
 )
 @dataclass(frozen=True, slots=True)
 class ArrivalsUnknown:

@@ -12,7 +12,7 @@ from edgesocket.cli import main as main_module
 from edgesocket.cli.command_tree import command_tree
 from edgesocket.cli.output import Progress, add_format_argument, show, wants_json
 
-SILENT = {"run", "serve", "completion", "logs", "lookup", "submit", "move", "reconcile"}
+SILENT = {"run", "serve", "completion", "logs", "lookup"}
 """Verbs that run until they are stopped, or whose result is a text for something else."""
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from edgesocket.cli.main import main
 from edgesocket.config.s3_settings import S3Settings
+from edgesocket.errors import ExitCode, StoreError
 
 bucket = pytest.importorskip("edgesocket.store.bucket", reason="needs obstore: the extra s3")
 
@@ -70,3 +73,26 @@ def test_what_the_service_said_is_shown_in_few_words(said: str, shown: str) -> N
     assert reason.startswith(shown)
     assert "AKIA" not in reason
     assert "\n" not in reason
+
+
+def test_without_any_credentials_it_is_said_where_to_put_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    waited: list[float] = []
+    reached = bucket.Bucket(
+        "states", S3Settings("http://127.0.0.1:1", "us-east-1"), sleep=waited.append, clock=lambda: sum(waited)
+    )
+    with pytest.raises(StoreError, match="there are no credentials: set AWS_ACCESS_KEY_ID"):
+        reached.get("key")
+
+
+def test_without_the_library_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("object_place", "object_owner", "objects", "bucket"):
+        monkeypatch.delitem(sys.modules, f"edgesocket.store.{module}", raising=False)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "obstore"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    assert main(["status", "job", "--state-dir", "s3://states/job"]) == ExitCode.UNAVAILABLE
+    assert "pip install 'edgesocket[s3]'" in capsys.readouterr().err

@@ -129,10 +129,10 @@ class TestS3Place:
             return status
 
         place.write_status({"state": "running", "epoch": 1, "rows": 1})
-        now[0] += 1
+        now[0] += 0.5
         place.write_status({"state": "running", "epoch": 1, "rows": 2})
         assert shown()["rows"] == 1
-        now[0] += 1.1
+        now[0] += 0.6
         place.write_status({"state": "running", "epoch": 1, "rows": 3})
         assert shown()["rows"] == 3
         place.write_status({"state": "ended", "epoch": 1, "rows": 3})
