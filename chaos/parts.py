@@ -82,7 +82,7 @@ def run_many_sources(count: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="edgesocket-soak-") as name:
         directory = Path(name)
         (directory / "jobs").mkdir()
-        ports = [free_port() for _ in range(count)]
+        ports = _free_ports(count)
         for index, port in enumerate(ports):
             _write_small_job(directory, index, port)
         began = time.monotonic()
@@ -100,6 +100,13 @@ def run_many_sources(count: int, seconds: float) -> dict[str, Any]:
             "lost": sum(len(end.lost) for end in ends), "doubled": sum(len(end.doubled) for end in ends),
             "strange": sum(end.strange for end in ends), "stopped": (stopped,),
         }  # fmt: skip
+
+
+def _free_ports(count: int) -> list[int]:
+    """Different ones: all are held until the last is known."""
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(one.getsockname()[1]) for one in held]
 
 
 def _write_small_job(directory: Path, index: int, port: int) -> None:

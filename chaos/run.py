@@ -16,8 +16,10 @@ from chaos.destinations import Servers
 from chaos.rows import Row
 from chaos.world import World
 
-RATE = 800.0
+STEADY, BURST = 400.0, 6000.0
 """Lines a second."""
+BURST_S = 0.1
+"""So long in each second more lines come than go through at once: queues are not empty when a fault strikes."""
 PATIENCE_S = 120.0
 """So long after the last fault everything must be confirmed."""
 WORKS_AGAIN_SHARE = 0.7
@@ -83,7 +85,7 @@ def run_row(
     directory = Path(tempfile.mkdtemp(prefix=f"edgesocket-chaos-{row.name}-"))
     result = Result(row.name, row.sink, seed)
     world = World(
-        directory, sink=row.sink, servers=servers, dice=random.Random(f"{row.name}/{seed}"), rate=lambda _: RATE,
+        directory, sink=row.sink, servers=servers, dice=random.Random(f"{row.name}/{seed}"), rate=load,
         small=row.small, shims=row.shims, apart=row.apart, far=row.far, mutation=mutation,
     )  # fmt: skip
     with world:
@@ -100,6 +102,11 @@ def run_row(
     else:
         print(f"{row.name} seed {seed}: see {directory}")
     return result
+
+
+def load(seconds: float) -> float:
+    """Lines a second at that time."""
+    return BURST if seconds % 1.0 < BURST_S else STEADY
 
 
 def _strike(world: World, row: Row, result: Result, strikes: int) -> None:

@@ -23,7 +23,7 @@ from edgesocket.testing.sinks import ListStorage
 from tests.support.rig import Rig
 
 STEPS = 50
-SEEDS = 250
+SEEDS = 150
 
 
 class Acknowledged(AssertionError):

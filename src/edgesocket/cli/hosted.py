@@ -10,7 +10,6 @@ import argparse
 import gc
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +37,6 @@ from edgesocket.errors import ConfigError, UsageError
 from edgesocket.store.place import root_of
 from edgesocket.telemetry.masking import Mask
 
-SPARE_AFTER_S = 2.0
 _ROUNDS = Rounds()
 """Looks after all jobs of this process."""
 
@@ -77,7 +75,6 @@ def make_host(root: str, name: str) -> JobHost:
         ),
     )
     web.host = host
-    threading.Thread(target=_keep_one_ready, args=(ray, logs), name="edgesocket-spare", daemon=True).start()
     if server is not None:
         server.start()
     gc.collect()
@@ -158,15 +155,6 @@ class _HostedJob:
         """See Hosted. A sink that only fails goes round all the time; one that does not come back at all is given as
         long as one that fails."""
         return self.job.runner.standstill_s > self._hangs_after_s
-
-
-def _keep_one_ready(ray: RayCluster, logs: HostLogs) -> None:
-    """A while after the start, so that it does not compete with it."""
-    time.sleep(SPARE_AFTER_S)
-    try:
-        ray.keep_one_ready()
-    except Exception as error:  # it only makes a restart slower
-        logs("", f"no process stands ready: {error}")
 
 
 class _WebHost:

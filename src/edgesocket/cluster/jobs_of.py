@@ -149,5 +149,5 @@ def address_of(host: str, port: int) -> str:
 def why_pending(order: Order, nodes: Sequence[Node] | None) -> str:
     """Why nobody carries out an order yet, for people."""
     if nodes is None:
-        return "Ray was not asked: give --address, or set RAY_ADDRESS"
+        return "Ray was not asked, or does not answer (--address, RAY_ADDRESS)"
     return explain(order.tag_filter, nodes, order.avoid)

@@ -88,11 +88,6 @@ class HostActor:
             time.sleep(BROKEN_PAUSE_S)
 
 
-def load(factory: str) -> None:
-    """Load what the factory of a host needs, in a process that may become one."""
-    importlib.import_module(factory.partition(":")[0])
-
-
 def _feed_watchdog() -> None:
     from edgesocket.cluster.watchdog import Watchdog
 

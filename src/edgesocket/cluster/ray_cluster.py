@@ -49,6 +49,7 @@ class RayCluster:
     """
 
     def __init__(self, root: str, address: str = "auto") -> None:
+        _check_reachable(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
             os.environ.setdefault("RAY_AUTH_MODE", "token")  # who has a token means to show it
@@ -59,7 +60,6 @@ class RayCluster:
         self.namespace = namespace_of(root)
         if ray.is_initialized():
             return
-        _check_reachable(address)
         try:
             ray.init(
                 address=address or "auto", namespace=self.namespace, log_to_driver=False, logging_level=logging.ERROR
@@ -146,20 +146,6 @@ class RayCluster:
                     registry.remember("nodes", node.node_id, facts)
                 found[node.node_id] = taken or RAY_DEFAULT
         return [(node.address, found[node.node_id]) for node in nodes]
-
-    def keep_one_ready(self) -> None:
-        """See that a process stands ready on this node that has loaded already what a host needs.
-
-        Loading is most of what a restart takes. Ray keeps processes that ran a task as spare ones, as many as the
-        node has CPUs, and starts actors in them.
-        """
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        from edgesocket.cluster.ray_actor import load
-
-        here = NodeAffinitySchedulingStrategy(self.own_node()[0], soft=False)
-        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": here}
-        self._ray.remote(load).options(**options).remote(FACTORY)
 
     def _ask_raylet(self, node: Node) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
