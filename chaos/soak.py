@@ -12,7 +12,7 @@ from typing import Any
 from chaos.cycle import run_cycle
 from chaos.docs import put_between
 from chaos.parts import run_connects, run_many_sources, run_slow_sink
-from chaos.soak_text import TEXTS, problems
+from chaos.soak_text import problems, text_of
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "soak.md"
@@ -39,7 +39,7 @@ def main() -> int:
         file.write(json.dumps(figures) + "\n")
     print(json.dumps(figures, indent=1))
     if not args.no_docs:
-        put_between(PAGE, args.part, TEXTS[args.part](figures))
+        put_between(PAGE, args.part, text_of(figures))
     wrong = problems(figures)
     for one in wrong:
         print(f"NOT GOOD: {one}")

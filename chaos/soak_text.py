@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ MOST_MB_PER_HOUR = 1.0
 MOST_FILES_PER_HOUR = 1.0
 SHORTEST_S = 1800.0
 """A slope of less time says more about the last minute than about an hour."""
+_WIDTH = 130
 MOST_MB_OF_CONNECTS = 4.0
 MOST_FILES_OF_CONNECTS = 4
 
@@ -88,10 +90,15 @@ def _connects(figures: Mapping[str, Any]) -> str:
     )
 
 
-TEXTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+def text_of(figures: Mapping[str, Any]) -> str:
+    """What docs/soak.md says of a run."""
+    sentences, _, table = _TEXTS[figures["part"]](figures).partition("\n")
+    return textwrap.fill(sentences, _WIDTH) + "\n" + table
+
+
+_TEXTS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "cycle": _cycle,
     "slow-sink": _slow_sink,
     "many-sources": _many_sources,
     "connects": _connects,
 }
-"""By part."""

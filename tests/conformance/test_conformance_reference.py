@@ -68,7 +68,7 @@ def test_by_default_the_queue_takes_922_of_1024_records_and_names_500_ms(tmp_pat
     with ListeningRig(tmp_path / "job-1") as rig, rig.collector() as peer:
         replies = peer.ask(*[f"__BATCH__:{n}:x" for n in range(1, 1025)]).split()
         assert replies == ["RECEIVED"] * 922 + ["QUEUE_FULL:500"] * 102
-        assert rig.source.status()["queue"] | {"bytes": 0} == {
+        assert rig.source.status()["queue"] | {"bytes": 0, "max_bytes": 0} == {
             "records": 922,
             "bytes": 0,
             "capacity": 1024,

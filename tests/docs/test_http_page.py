@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from edgesocket.web import board, call, guard, health, server, serving
+from edgesocket.web import board, call, health, server, serving
 from edgesocket.web.app import ENDPOINTS
 from edgesocket.web.endpoint import Access, Endpoint
 
@@ -44,7 +44,7 @@ def test_what_needs_no_token_is_said() -> None:
         ("head of a request", f"{serving.MAX_HEAD_BYTES // 1024} KiB, within {serving.HEAD_TIMEOUT_S:g} s "),
         ("body", f"{call.MAX_BODY_BYTES // 2**20} MiB, within {call.BODY_TIMEOUT_S:g} s "),
         ("a connection between two requests", f"{serving.KEEP_ALIVE_S} s "),
-        ("a peer that does not read its answer", f"is hung up on after {guard.SEND_TIMEOUT_S:g} s "),
+        ("a peer that does not read its answer", f"is hung up on after {serving.SEND_TIMEOUT_S:g} s "),
         ("jobs that ended and are still shown", f"{board.MAX_ENDED} "),
     ],
 )

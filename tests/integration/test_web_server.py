@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -17,7 +18,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from edgesocket.errors import ConfigError, ConfigProblem, ListenerError, NotOwnerError, UsageError
-from edgesocket.web import call, guard, serving
+from edgesocket.web import call, serving
 from edgesocket.web.app import ENDPOINTS
 from edgesocket.web.endpoint import Access, Endpoint
 from edgesocket.web.hosted import Outcome
@@ -353,7 +354,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(host: PlayedHost, monkeypat
 
 
 def test_whoever_does_not_read_its_stream_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "SEND_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(serving, "SEND_TIMEOUT_S", 0.2)
     monkeypatch.setattr("edgesocket.web.api.LOOK_S", 0.001)
     jobs = [PlayedJob(name=f"job-{n}").say(status_of()) for n in range(300)]
     with serving_jobs(PlayedHost(jobs)) as running, socket.socket() as peer:
@@ -370,6 +371,31 @@ def test_whoever_does_not_read_its_stream_is_hung_up_on(monkeypatch: pytest.Monk
                 assert total < 64 * 1024 * 1024, "the server goes on sending"
         except ConnectionResetError:
             pass
+
+
+def test_whoever_asks_and_does_not_read_takes_nobody_s_place_for_long(
+    host: PlayedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is gone at the server's end too: it does not wait until its buffer has been read."""
+    monkeypatch.setattr(serving, "SEND_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 5)
+    lines: list[str] = []
+    text = "GET /static/picture.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(serving_jobs(host, report=lines))
+        for _ in range(4):
+            peer = stack.enter_context(socket.socket())
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            peer.settimeout(0.3)
+            peer.connect(("127.0.0.1", running.port))
+            with contextlib.suppress(TimeoutError):
+                peer.sendall(text.encode())
+        serving_now = running._serving
+        assert serving_now is not None
+        state = serving_now._server.server_state
+        wait_until(lambda: not state.connections, 5, "the end of those that do not read")
+        assert ask(running, "/healthz").status == 200
+    assert not [line for line in lines if "bug" in line]
 
 
 def test_streams_are_bounded_and_there_is_room_for_health_beside_them(

@@ -107,6 +107,11 @@ class CheckpointRunner:
         self._left_behind: Future[Any] | None = None
 
     @property
+    def hangs(self) -> bool:
+        """Whether the store thread is still busy with a checkpoint that was given up: it may never come back."""
+        return self._busy()
+
+    @property
     def under_way(self) -> bool:
         """Whether a checkpoint is running."""
         return self._run is not None
@@ -126,7 +131,10 @@ class CheckpointRunner:
         if self._due_at is None:
             self._due_at = now + self._interval_s
         if self._run is None:
-            if now < self._due_at or self._busy():
+            if self._busy():
+                self._note_failure(self.figures.last_failure, now)
+                return False
+            if now < self._due_at:
                 return False
             self._begin(now, force=False)
         return self._step(now)

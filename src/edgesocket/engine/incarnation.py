@@ -310,7 +310,8 @@ class Incarnation:
         self._stop_keeper()
         if self._source is not None:
             self._source.close(clean=False)  # first: nobody is to wait for an answer while the disk takes its time
-        self._executor.shutdown(wait=not self._standing.was_fenced, cancel_futures=True)
+        hangs = self._checkpoints is not None and self._checkpoints.hangs
+        self._executor.shutdown(wait=not (self._standing.was_fenced or hangs), cancel_futures=True)
         for error in self._sinks.close():
             self._report(str(error))
         self._owner.close()

@@ -96,7 +96,10 @@ def prepared_manifests(log: Log, recovered: Recovered) -> dict[str, Any]:
         return {}
     ended = log.last(Ended)
     commit = log.last(Commit)
-    if ended is not None and ended[1].clean and commit is not None and ended[0] > commit[0]:
+    # One that ended for a reason (a record that does not fit, say) may have done so while its files could not be
+    # published. Publishing twice is harmless.
+    finished = ended is not None and ended[1].clean and not ended[1].reason
+    if finished and ended is not None and commit is not None and ended[0] > commit[0]:
         return {}
     manifests: dict[str, Any] = recovered.record["sinks"]
     return manifests

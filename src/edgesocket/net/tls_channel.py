@@ -29,6 +29,17 @@ _READ_BYTES = 128 * 1024
 
 _AHEAD_BYTES = 4096
 _SEND_BYTES = 256 * 1024
+
+PULLS = 2
+"""Receives of one call that bring nothing for us. A peer can send such records without end (key updates), and has to
+leave the thread to others in between."""
+
+STRANGER_BYTES = 128 * 1024
+"""Encrypted bytes of a peer that was never answered: several times a handshake and a first line."""
+
+OWN_WORDS_BYTES = 64 * 1024
+"""What OpenSSL itself has said (alerts, key updates) and the peer does not read."""
+
 _PLACE_IN_OPENSSL = re.compile(r" \(_ssl\.c:\d+\)\Z")
 
 
@@ -41,7 +52,9 @@ class TlsChannel:
         "_control",
         "_ended",
         "_fin",
+        "_from_stranger",
         "_heard",
+        "_known",
         "_incoming",
         "_outgoing",
         "_promised",
@@ -65,6 +78,8 @@ class TlsChannel:
         self._promised = 0  # bytes of the replies that are encrypted and not all out
         self._ahead = b""  # received and decrypted before anybody asked
         self._heard = False
+        self._from_stranger = 0  # encrypted bytes that came before we sent the first reply
+        self._known = False  # it was sent a reply
         self._fin = False  # the stream has ended; bytes of it may still be here
         self._ended = False  # and now nothing of it is
 
@@ -85,25 +100,21 @@ class TlsChannel:
 
     def receive(self, room: memoryview) -> int:
         """See Channel. Goes on without waiting while there is more and room for it."""
-        count = self._take(room)
-        while not count and not self._ended:
-            self._pull(0)
-            count = self._take(room)
+        count = self._take_or_pull(room, 0)
         while count < len(room) and not self._ended:
             try:
                 self._pull(socket.MSG_DONTWAIT)
-                count += self._take(room[count:])
+                more = self._take(room[count:])
             except OSError:
                 break  # there is nothing now; an error comes again
+            if not more:
+                break
+            count += more
         return count
 
     def receive_now(self, room: memoryview) -> int:
         """See Channel."""
-        count = self._take(room)
-        while not count and not self._ended:
-            self._pull(socket.MSG_DONTWAIT)
-            count = self._take(room)
-        return count
+        return self._take_or_pull(room, socket.MSG_DONTWAIT)
 
     def is_spent(self) -> bool:
         """See Channel."""
@@ -113,12 +124,13 @@ class TlsChannel:
                 self._ahead = bytes(room[: self.receive_now(room)])
             except BlockingIOError:
                 return False
-            except OSError:
+            except (OSError, TlsRefusedError):
                 return True
         return self._ended and not self._ahead
 
     def send(self, data: bytes) -> int:
         """See Channel. What was encrypted once is remembered, so the same bytes are never encrypted twice."""
+        self._known = True
         if not self._promised:
             try:
                 self._promised = self._tls.write(data[:_SEND_BYTES])
@@ -140,6 +152,18 @@ class TlsChannel:
             self._flush()
         except OSError:
             pass
+
+    def _take_or_pull(self, room: memoryview, flags: int) -> int:
+        """Bytes, from the network if need be; 0 at the end. Raises BlockingIOError where a few receives bring none."""
+        count = self._take(room)
+        for _ in range(PULLS):
+            if count or self._ended:
+                break
+            self._pull(flags)
+            count = self._take(room)
+        if not count and not self._ended:
+            raise BlockingIOError(errno.EAGAIN, "nothing but records of TLS itself")
+        return count
 
     def _take(self, room: memoryview) -> int:
         """What can be had without the network: 0 means there is nothing, or `_ended`."""
@@ -185,7 +209,11 @@ class TlsChannel:
         return self.established
 
     def _pull(self, flags: int) -> None:
-        """Receive once. Raises BlockingIOError while there is nothing."""
+        """Receive once. Raises BlockingIOError while there is nothing, other errors for a peer that goes too far."""
+        if len(self._unsent) + self._outgoing.pending - self._promised > OWN_WORDS_BYTES:
+            raise ConnectionResetError(errno.ECONNRESET, "TLS: it makes us answer and does not read the answers")
+        if not self._known and self._from_stranger > STRANGER_BYTES:
+            raise TlsRefusedError("it sent too much before its first line")
         if self.established:
             if self._buffer is None and not flags:
                 self._buffer = memoryview(bytearray(_READ_BYTES))
@@ -198,6 +226,7 @@ class TlsChannel:
             # OpenSSL is not told: it takes an end without a close_notify for an error, and then sends nothing either.
             self._fin = True
             return
+        self._from_stranger += 0 if self._known else len(data)
         if not self._heard:
             self._heard = True
             if data[0] != HANDSHAKE_RECORD:

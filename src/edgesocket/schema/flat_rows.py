@@ -98,11 +98,12 @@ class FlatRows:
         data, starts, ends = block.columns()
         columns = self._columns.copy()
         room = [_Room(column, block.count, block.payload_bytes) for column in columns]
+        starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
         is_ascii = ctypes.c_int64()
         taken = self._read(
             data.ctypes.data,
-            np.ascontiguousarray(starts).ctypes.data,
-            np.ascontiguousarray(ends).ctypes.data,
+            starts.ctypes.data,
+            ends.ctypes.data,
             block.count,
             columns.ctypes.data,
             len(columns),
@@ -166,6 +167,8 @@ def _is_utf8(codes: npt.NDArray[np.uint8]) -> bool:
 
 def load() -> ctypes.PyDLL | None:
     """The compiled loop, or None where it was not compiled or does not fit this machine."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        return None  # `Column` is laid out for addresses of 64 bits
     try:
         library = ctypes.PyDLL(str(Path(__file__).with_name(LIBRARY)))
         library.edgesocket_flat_rows  # noqa: B018  is it there?

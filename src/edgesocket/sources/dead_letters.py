@@ -233,7 +233,8 @@ class DeadLetterSource:
         return True
 
     def _not_a_row(self, letter: StoredLetter, reason: str) -> None:
-        self._by_batch[letter.batch_id].failed = Failed(reason)
+        before = self._memory.failed.get(letter.position)  # sinks that took it must not get it when it is a row again
+        self._by_batch[letter.batch_id].failed = Failed(reason, None if before is None else before.sinks)
 
     def refused(self, batch_id: int, sink_id: str, reason: str) -> None:
         """A sink refuses a row once more. On the pump."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -108,6 +109,8 @@ class LeasedOwner(ABC):
         self._beaten_at: float | None = None
         self._before: Beat | None = None
         self._alone = False
+        self._closed = False
+        self._one_at_a_time = threading.Lock()
         self._mine = Beat(job, host.host, host.boot, pid or os.getpid(), 0, 0, 0, locked=False)
 
     # ---- what a place does -------------------------------------------------------------------------------------------
@@ -188,6 +191,9 @@ class LeasedOwner(ABC):
 
     def start(self, epoch: int) -> None:
         """The claim with `epoch` is in the log: beat as its owner from here on. Raises as `beat`."""
+        if epoch > 1 and (self._before is None or self._before.epoch != epoch - 1):
+            # Between the look at the beat and the claim somebody else owned the job, and may be at work still.
+            self._alone, self._before = False, None
         self._mine = replace(self._mine, epoch=epoch)
         self.beat()
 
@@ -213,6 +219,11 @@ class LeasedOwner(ABC):
                 process was stopped, or the place was away).
             StoreError: the beat could not be written; go on, `is_overdue` tells when that is too long.
         """
+        with self._one_at_a_time:
+            if not self._closed:
+                self._beat()
+
+    def _beat(self) -> None:
         now = self._clock()
         if self.is_overdue(now):
             raise FencedError(f"job {self._mine.job}: no beat could be written for {self._lease_s:g} s")
@@ -232,6 +243,19 @@ class LeasedOwner(ABC):
 
         May be called at any time and twice; the beat of another owner is left alone.
         """
+        # A beat that hangs must not take the lock again, or say that this owner lives, when it comes back.
+        self._closed = True
+        in_turn = self._one_at_a_time.acquire(timeout=self._lease_s)
+        try:
+            if in_turn:
+                self._say_closed()
+            self._beaten_at = None
+            self._unlock()
+        finally:
+            if in_turn:
+                self._one_at_a_time.release()
+
+    def _say_closed(self) -> None:
         try:
             other = parse_beat(self._read())
             # Whoever goes while the owner before it may still be at work leaves it to the next one to wait for that.
@@ -239,8 +263,6 @@ class LeasedOwner(ABC):
                 self._write(replace(self._next_beat(), closed=True))
         except StoreError:
             pass  # a starter on another host then waits for the lease, nothing worse
-        self._beaten_at = None
-        self._unlock()
 
     def _last_owner_is_gone(self, seen: bytes | None) -> bool:
         """Whether the owner with this beat cannot be at work any more."""

@@ -1,8 +1,7 @@
-"""What stands before every endpoint: the Host header, headers of every answer, a limit on how long sending may take."""
+"""What stands before every endpoint: the Host header, headers of every answer."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,9 +10,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edgesocket.web.call import is_own_name
 from edgesocket.web.endpoint import Fail, failed
 from edgesocket.web.options import WebOptions
-
-SEND_TIMEOUT_S = 20.0
-"""Whoever does not read what it asked for is hung up on after this time."""
 
 HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
@@ -46,8 +42,7 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-            async with asyncio.timeout(SEND_TIMEOUT_S):
-                await send(message)
+            await send(message)
 
         if self._options.loopback and not is_own_name(Headers(scope=scope).get("host", "localhost")):
             answer = failed(

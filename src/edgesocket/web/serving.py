@@ -35,6 +35,9 @@ HEAD_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 15
 """How long a connection may wait for its next request."""
 
+SEND_TIMEOUT_S = 20.0
+"""Whoever does not read what it asked for is hung up on after this time."""
+
 MAX_HEAD_BYTES = 16 * 1024
 
 LOOKS = 60
@@ -192,6 +195,9 @@ class _TickingServer(uvicorn.Server):
             ticks += 1
             await self.on_tick(0)  # the Date header
             self._shared.board.look()
+            for one in list(self.server_state.connections):
+                if isinstance(one, PatientlessProtocol):
+                    one.look()
             if ticks % LOOKS == 0:
                 self._token_file.look()
                 if self._certificate is not None:
@@ -201,9 +207,10 @@ class _TickingServer(uvicorn.Server):
 
 
 class PatientlessProtocol(H11Protocol):
-    """Closes connections of peers that do not ask, or ask too slowly."""
+    """Closes connections of peers that do not ask, or ask too slowly, or do not read the answer."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _send_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
@@ -213,6 +220,7 @@ class PatientlessProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._set_deadline(wanted=False)
+        self._set_send_deadline(wanted=False)
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -222,6 +230,32 @@ class PatientlessProtocol(H11Protocol):
         cycle: Any = self.cycle  # None before the first request, whatever its type says
         between_requests = cycle is None or cycle.response_complete
         self._set_deadline(wanted=between_requests and self.timeout_keep_alive_task is None)
+
+    def pause_writing(self) -> None:
+        """See asyncio: there is no room for more of the answer."""
+        super().pause_writing()
+        self._set_send_deadline(wanted=True)
+
+    def resume_writing(self) -> None:
+        """See asyncio: the peer has read."""
+        super().resume_writing()
+        self._set_send_deadline(wanted=self.transport.is_closing())
+
+    def look(self) -> None:
+        """Called now and then: a connection that is closed waits for what was not read, and not for ever."""
+        if self.transport.is_closing():
+            self._set_send_deadline(wanted=True)
+
+    def _set_send_deadline(self, *, wanted: bool) -> None:
+        if not wanted and self._send_deadline is not None:
+            self._send_deadline.cancel()
+            self._send_deadline = None
+        elif wanted and self._send_deadline is None:
+            self._send_deadline = self.loop.call_later(SEND_TIMEOUT_S, self._hang_up)
+
+    def _hang_up(self) -> None:
+        self._send_deadline = None
+        self.transport.abort()
 
     def _set_deadline(self, *, wanted: bool) -> None:
         if not wanted and self._deadline is not None:

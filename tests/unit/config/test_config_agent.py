@@ -244,3 +244,27 @@ class TestKeyId:
     def test_what_is_no_name_may_be_the_key_itself_and_is_not_shown(self) -> None:
         ((_, _, message, _),) = problems(SMALL + "packet: { key_file: k, key_id: 'hunter2/+=' }\n")
         assert "hunter2" not in message
+
+
+class TestWhere:
+    """Where records go: an address, or a job that is looked for."""
+
+    REST = "spool: { directory: /s }\ninputs: [{ type: stdin }]\n"
+
+    def test_a_job_is_followed_by_way_of_a_lookup(self) -> None:
+        spec = load("via: http://lookup:8090/\njob: edge\n" + self.REST)
+        assert (spec.to, spec.via, spec.job) == (None, "http://lookup:8090", "edge")
+        assert spec.target == "job edge, wherever http://lookup:8090 says"
+
+    @pytest.mark.parametrize(
+        ("values", "problem"),
+        [
+            ("", "is required, and missing"),
+            ("to: edge:9999\nvia: http://lookup:8090\njob: edge\n", "there is an address in `to` too"),
+            ("via: http://lookup:8090\n", "is required with `via`, and missing"),
+            ("via: lookup:8090\njob: edge\n", "is not the address of a lookup"),
+            ("via: http://me:pw@lookup\njob: edge\n", "holds a name or a password"),
+        ],
+    )
+    def test_where_records_go_is_said_once(self, values: str, problem: str) -> None:
+        assert any(problem in message for _, _, message, _ in problems(values + self.REST))

@@ -154,7 +154,7 @@ def test_how_a_bucket_is_reached_and_no_key_is_shown() -> None:
 def test_half_of_what_s3_needs_is_a_problem_that_says_what_is_missing() -> None:
     with pytest.raises(ConfigError, match=r"seatunnel.yaml:\d+: .*s3.bucket: .*no bucket"):
         read_seatunnel_yaml(storage(type="hdfs", **{"plugin__storage.type": "s3"}), "seatunnel.yaml")
-    with pytest.raises(ConfigError, match="secret[.]key") as refused:
+    with pytest.raises(ConfigError, match=r"secret[.]key") as refused:
         read_seatunnel_yaml(storage(**S3, **{"plugin__fs.s3a.access.key": "AKEY"}), "seatunnel.yaml")
     assert "AKEY" not in str(refused.value)
 

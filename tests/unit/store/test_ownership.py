@@ -258,13 +258,25 @@ class TestWaitUntilAlone:
         assert time.slept >= 3.0
 
 
+class TestBetweenWatchAndClaim:
+    def test_an_owner_that_came_and_lives_is_waited_for(self, start, time):
+        """Its claim is in the log that the starter reads, so the starter's own claim is one above it."""
+        start(epoch=1).close()
+        slow = start(pid=200)
+        start(host=ELSEWHERE, pid=300, take_over=True).start(2)
+        slow.start(3)
+        before = time.now
+        slow.wait_until_alone()
+        assert time.now - before >= 3.0
+
+
 class TestBeat:
     def test_it_says_who_and_changes_every_time(self, start, tmp_path):
-        owner = start(epoch=7)
+        owner = start(epoch=1)
         first = read_beat(tmp_path)
         owner.beat()
         second = read_beat(tmp_path)
-        assert (first.job, first.host, first.boot, first.pid, first.epoch) == ("orders", "edge-1", "boot-a", 100, 7)
+        assert (first.job, first.host, first.boot, first.pid, first.epoch) == ("orders", "edge-1", "boot-a", 100, 1)
         assert first.since_ms == 1_700_000_000_000
         assert first.locked
         assert not first.closed
@@ -371,6 +383,18 @@ class TestClose:
         monkeypatch.setattr(ownership, "_write_file", away)
         owner.close()
         assert not owner.has_lock
+
+
+class TestCloseBesideABeat:
+    def test_a_beat_that_comes_late_takes_no_lock_and_says_nothing(self, start, tmp_path):
+        owner = start()
+        owner.watch()
+        owner.start(1)
+        owner.close()
+        said = (tmp_path / "beat").read_bytes()
+        owner.beat()
+        assert not owner.has_lock
+        assert (tmp_path / "beat").read_bytes() == said
 
 
 class TestOddDirectories:

@@ -122,7 +122,8 @@ def _prepared(log: Log, recovered: Recovered) -> dict[str, Any]:
     if recovered.record is None:
         return {}
     ended, commit = log.last(Ended), log.last(Commit)
-    if ended is not None and ended[1].clean and commit is not None and ended[0] > commit[0]:
+    finished = ended is not None and ended[1].clean and not ended[1].reason
+    if finished and ended is not None and commit is not None and ended[0] > commit[0]:
         return {}
     manifests: dict[str, Any] = recovered.record["sinks"]
     return manifests
