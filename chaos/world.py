@@ -25,6 +25,8 @@ from tests.support.jobs import ROOT, Job, free_port, write_job
 from tests.support.kafka import KafkaBroker
 
 DISK_BYTES = 24 << 20
+LONG_DISK_BYTES = 160 << 20
+"""For hours: the log of commits keeps up to 10,000 entries, and each takes a block."""
 RESTART_S = 0.2
 _ENV = "job.name = chaos\n checkpoint.interval = 100\n job.retry.times = 100000\n job.retry.interval.seconds = 1"
 _SOURCE = "deduplicate = true"
@@ -136,7 +138,7 @@ class World:
             (directory / name).mkdir()
         self._stop_watching = threading.Event()
         try:
-            self._make_disks(small, shims)
+            self._make_disks(small, shims, LONG_DISK_BYTES if long else DISK_BYTES)
             self.wire = self._ends.enter_context(Wire()) if apart else None
             self._make_destination(sink, far=far, small=small == "database", long=long)
             self._make_processes(long, rate)
@@ -144,10 +146,10 @@ class World:
             self._ends.close()
             raise
 
-    def _make_disks(self, small: str, shims: str) -> None:
+    def _make_disks(self, small: str, shims: str, size: int) -> None:
         self.disk: SmallDisk | None = None
         if small in ("state", "spool", "out"):
-            self.disk = SmallDisk(self.directory / small, DISK_BYTES)
+            self.disk = SmallDisk(self.directory / small, size)
             self._ends.callback(self.disk.close)
         self.shim: Shim | None = None
         self._shim_of, _, below = shims.partition(":")

@@ -16,6 +16,8 @@ from tests.cluster.kit import Machine, RayMachines
 
 TOKEN = "edge-token"
 LOOKUP_PORT = 8090
+QUIET_LOAD_S = 1.0
+"""How long a quiet machine takes to load what a host process loads."""
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
@@ -142,6 +144,17 @@ class Rig:
                         machines.start_worker(machine, machine.labels)
                 time.sleep(0.2)
             assert asking.returncode == 0, asking.communicate()[1]
+
+    def slowness(self, since: float, seconds: float) -> float:
+        """How many times longer things took in that time than on the quiet machine that the targets are for.
+
+        The larger of two views: how many processes wanted each processor, and how long it takes now to load what a
+        host process loads, which is most of every restart.
+        """
+        began = time.monotonic()
+        code = "import ray, edgesocket.cli.hosted"
+        subprocess.run([sys.executable, "-c", code], env=self.machines.environ, check=True, capture_output=True)
+        return max(self.crowd.slowness(since, seconds), (time.monotonic() - began) / QUIET_LOAD_S)
 
     def listens(self, machine: Machine, port: int) -> bool:
         """Whether somebody listens on a port of a machine."""

@@ -71,6 +71,7 @@ def test_by_default_the_queue_takes_922_of_1024_records_and_names_500_ms(tmp_pat
         assert rig.source.status()["queue"] | {"bytes": 0, "max_bytes": 0} == {
             "records": 922,
             "bytes": 0,
+            "max_bytes": 0,
             "capacity": 1024,
             "high_water_mark": 922,
             "most_records": 922,

@@ -313,8 +313,8 @@ EDGE_SOCKET = OptionTable(
     duration(
         "auth_backoff_max_ms",
         5000,
-        "How long an address that failed to authenticate again and again waits at most until it is heard; 0: not at "
-        "all. Never more than half of auth_timeout_ms.",
+        "How long an address that failed to authenticate again and again waits at most for the next AUTH_FAILED; 0: "
+        "not at all. Never more than half of auth_timeout_ms.",
         minimum=0,
     ),
     whole_number("local_queue_capacity", 1024, "Most records the queue holds."),

@@ -1,10 +1,9 @@
 """Who failed to authenticate has to wait longer each time: the rule, without sockets or clocks.
 
-It goes by address. The first failures cost nothing: they are a typo, or a token being changed. From then on a new
-connection from that address is let in but not heard at once: it waits, twice as long after each further failure, up to
-a limit that is short beside the time it has for its first line. So guessing becomes slow, while a collector with the
-right token is only late: several of them behind one address, or one beside somebody who guesses, are heard side by side
-when the wait is over, and a right token makes the address a good one again. Nobody is locked out.
+It goes by address. The first failures cost nothing: they are a typo, or a token being changed. From then on whoever
+failed is told so late: twice as late after each further failure, up to a limit. Everybody is heard at once all the
+same, and a right token counts at once, whoever else is behind its address, and makes the address a good one again.
+Nobody is locked out.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ _MOST_DOUBLINGS = 32
 class _Record:
     failures: int
     last: float
-    until: float
 
 
 class Backoff:
@@ -49,25 +47,19 @@ class Backoff:
         return len(self._records)
 
     def failed(self, address: str, now: float) -> float:
-        """Note a failure. Returns for how many seconds the address has to wait now."""
+        """Note a failure. Returns for how many seconds the answer has to wait."""
         if not self._most_s:
             return 0.0
         self._forget(now)
-        record = self._records.pop(address, None) or _Record(0, now, now)
+        record = self._records.pop(address, None) or _Record(0, now)
         record.failures += 1
         record.last = now
         beyond = record.failures - FREE_FAILURES
         wait_s = min(self._most_s, LEAST_WAIT_S * 2.0 ** min(beyond - 1, _MOST_DOUBLINGS)) if beyond > 0 else 0.0
-        record.until = max(record.until, now + wait_s)
         self._records[address] = record
         if len(self._records) > ADDRESSES:
             self._records.popitem(last=False)
         return wait_s
-
-    def heard_from(self, address: str, now: float) -> float:
-        """When a connection that this address makes now is heard: now, or later."""
-        record = self._records.get(address)
-        return now if record is None else max(now, record.until)
 
     def succeeded(self, address: str) -> None:
         """A right token came from there."""

@@ -123,7 +123,7 @@ class PeerNotAllowed:
 @event(Level.WARNING, what_to_do="see who tries tokens from there")
 @dataclass(frozen=True, slots=True)
 class AddressSlowedDown:
-    """An address failed to authenticate again and again: what connects from there now is heard after `wait_ms`."""
+    """An address failed to authenticate again and again: its last failure is answered after `wait_ms`."""
 
     address: str
     wait_ms: int

@@ -1,5 +1,7 @@
 """Peers that have not authenticated yet, served side by side, and the election of the collector.
 
+Whoever failed may have to wait for its AUTH_FAILED (`backoff`). It has no place here meanwhile: it keeps nobody out.
+
 The first peer whose complete first line is right becomes the collector. Until then nobody counts as "the active
 collector": a silent peer, a dripping one, a health check and a thousand wrong tokens stand beside the real one and
 never in front of it.
@@ -70,11 +72,11 @@ class Peer:
     """A connection in the lobby. Compared and hashed by identity; its text never shows what it sent.
 
     Attributes:
-        heard_from: when it may be heard, as its address failed before; 0.0: at once, or it is heard already.
+        refused_at: when it is told that it is refused, where its address failed often; 0.0: it is not refused.
         spoke: whether anything came from it.
     """
 
-    __slots__ = ("address", "channel", "heard_from", "name", "session", "sock", "spoke")
+    __slots__ = ("address", "channel", "name", "refused_at", "session", "sock", "spoke")
 
     def __init__(self, channel: Channel, address: tuple[str, int], session: ServerSession) -> None:
         self.channel = channel
@@ -82,7 +84,7 @@ class Peer:
         self.address = address[0]
         self.name = f"{address[0]}:{address[1]}"
         self.session = session
-        self.heard_from = 0.0
+        self.refused_at = 0.0
         self.spoke = False
 
 
@@ -108,11 +110,10 @@ class Lobby:
         self._security = security or Security(options, control, departures, emit)
         self._poller = select.poll()
         self._by_fd: dict[int, Peer] = {}
-        self._parked: list[Peer] = []
-        """Those who may not be heard yet. They are not polled: what they sent would only wake us."""
-        self._waiting: WaitingPeers[Peer] = WaitingPeers(
-            options.max_waiting_peers, options.max_waiting_peers_per_address, options.auth_timeout_ms / 1000
-        )
+        most = (options.max_waiting_peers, options.max_waiting_peers_per_address)
+        self._waiting: WaitingPeers[Peer] = WaitingPeers(*most, options.auth_timeout_ms / 1000)
+        self._refused: WaitingPeers[Peer] = WaitingPeers(*most, 0.0)
+        """Those who are told so later. They are not polled: what they send would only wake us."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -142,15 +143,18 @@ class Lobby:
             if elected is not None:
                 return elected
             now = time.monotonic()
-            elected = self._hear_the_parked(now)
-            if elected is not None:
-                return elected
+            self._tell_the_refused(now)
             self._let_go_of_the_overdue(now)
             self._departures.sweep(now)
             housekeeping(now)
 
     def reject_all(self, listener: socket.socket) -> None:
-        """Answer REJECTED to everyone who waits here or in the kernel's backlog. Close the listener right after."""
+        """Answer REJECTED to everyone who waits here or in the kernel's backlog. Close the listener right after.
+
+        Who is refused is told that instead.
+        """
+        for peer in list(self._refused):
+            self._say_goodbye(peer, AUTH_FAILED.encode())
         for peer in list(self._waiting):
             self._reject(peer)
         # Bounded, because new ones may keep coming; those left over are reset when the listener closes.
@@ -162,7 +166,7 @@ class Lobby:
 
     def close_all(self) -> None:
         """Close every waiting peer without a word."""
-        for peer in list(self._waiting):
+        for peer in (*self._waiting, *self._refused):
             self._close(peer)
 
     def _poll_ms(self) -> int:
@@ -170,7 +174,7 @@ class Lobby:
         if self._departures:
             wait_ms = min(wait_ms, _SWEEP_MS)
         deadline = self._waiting.next_deadline
-        for due in (deadline, *(peer.heard_from for peer in self._parked)):
+        for due in (deadline, *(peer.refused_at for peer in self._refused)):
             if due is not None:
                 wait_ms = min(wait_ms, max(0, int((due - time.monotonic()) * 1000) + 1))
         return wait_ms
@@ -191,9 +195,6 @@ class Lobby:
             if peer is None:
                 return None
             self._admit(peer)
-            if peer.heard_from:
-                self._park(peer)
-                continue
             standing = self._hear(peer)
             if standing is Standing.ELECTED:
                 return peer
@@ -206,7 +207,7 @@ class Lobby:
     def _thin_out(self, address: str) -> Peer | None:
         """Drop whoever is too many now, unless that one turns out to be the collector."""
         while (oldest := self._waiting.too_many(address)) is not None:
-            standing = Standing.WAITING if oldest.heard_from else self._hear(oldest)
+            standing = self._hear(oldest)
             if standing is Standing.ELECTED:
                 return oldest
             if standing is Standing.WAITING:
@@ -214,34 +215,22 @@ class Lobby:
         return None
 
     def _admit(self, peer: Peer) -> None:
-        now = time.monotonic()
-        self._waiting.add(peer, peer.address, now)
-        heard_from = self._security.backoff.heard_from(peer.address, now)
-        if heard_from > now:
-            peer.heard_from = heard_from
-        else:
-            self._listen_to(peer)
-
-    def _listen_to(self, peer: Peer) -> None:
+        self._waiting.add(peer, peer.address, time.monotonic())
         self._by_fd[peer.sock.fileno()] = peer
         self._poller.register(peer.sock, select.POLLIN)
 
-    def _park(self, peer: Peer) -> None:
-        """Let a newcomer wait, unless too many of its address do: those who came first keep their place."""
-        if self._waiting.too_many(peer.address) is None:
-            self._parked.append(peer)
-        else:
-            self._drop(peer)
+    def _refuse_later(self, peer: Peer, wait_s: float) -> None:
+        """Where there is no room for that, the one that is refused longest is closed without a word."""
+        now = time.monotonic()
+        self._forget(peer)
+        peer.refused_at = now + wait_s
+        self._refused.add(peer, peer.address, now)
+        while (oldest := self._refused.too_many(peer.address)) is not None:
+            self._close(oldest)
 
-    def _hear_the_parked(self, now: float) -> Peer | None:
-        """Listen to those whose wait is over. Returns the one that turns out to be the collector."""
-        for peer in [peer for peer in self._parked if peer.heard_from <= now]:
-            self._parked.remove(peer)
-            peer.heard_from = 0.0
-            self._listen_to(peer)
-            if self._hear(peer) is Standing.ELECTED:
-                return peer
-        return None
+    def _tell_the_refused(self, now: float) -> None:
+        for peer in [peer for peer in self._refused if peer.refused_at <= now]:
+            self._say_goodbye(peer, AUTH_FAILED.encode())
 
     def _accept(self, listener: socket.socket) -> Peer | None:
         """The next connection, or None when there is none (or no descriptor left for it)."""
@@ -269,6 +258,9 @@ class Lobby:
     def _make_room(self) -> None:
         """Out of descriptors: let the longest waiting peer go, or pause, as the backlog stays readable meanwhile."""
         self._departures.close_all()
+        for peer in self._refused:
+            self._close(peer)
+            return
         for peer in self._waiting:
             self._drop(peer)
             return
@@ -331,12 +323,15 @@ class Lobby:
 
     def _refuse(self, peer: Peer) -> None:
         self._counters.auth_failed += 1
-        self._say_goodbye(peer, AUTH_FAILED.encode())
-        self._emit(AuthenticationFailed(peer.name))
-        self._remember_failure(peer)
-
-    def _remember_failure(self, peer: Peer) -> None:
         wait_s = self._security.backoff.failed(peer.address, time.monotonic())
+        if wait_s:
+            self._refuse_later(peer, wait_s)
+        else:
+            self._say_goodbye(peer, AUTH_FAILED.encode())
+        self._emit(AuthenticationFailed(peer.name))
+        self._tell_slowed_down(peer, wait_s)
+
+    def _tell_slowed_down(self, peer: Peer, wait_s: float) -> None:
         if wait_s:
             self._emit(AddressSlowedDown(peer.address, round(wait_s * 1000)))
 
@@ -357,7 +352,7 @@ class Lobby:
         self._forget(peer)
         self._departures.add(peer.sock, time.monotonic())
         self._emit(TlsHandshakeFailed(peer.name, refused.cause))
-        self._remember_failure(peer)
+        self._tell_slowed_down(peer, self._security.backoff.failed(peer.address, time.monotonic()))
 
     def _reject(self, peer: Peer) -> None:
         self._counters.peers_rejected += 1
@@ -403,9 +398,8 @@ class Lobby:
     def _forget(self, peer: Peer) -> None:
         if self._by_fd.pop(peer.sock.fileno(), None) is not None:
             self._poller.unregister(peer.sock)
-        elif peer in self._parked:
-            self._parked.remove(peer)
         self._waiting.remove(peer)
+        self._refused.remove(peer)
 
 
 def _is_tls(first: memoryview) -> bool:

@@ -52,8 +52,8 @@ class ListenOptions:
         max_line_bytes: longest request line held in memory.
         check_utf8: whether the session proves that payloads are UTF-8.
         allow: networks that may connect; none: everybody may.
-        auth_backoff_max_ms: the longest time an address that failed again and again has to wait until it is heard, at
-            most half of `auth_timeout_ms`; 0: none has to.
+        auth_backoff_max_ms: the longest time an address that failed again and again has to wait until it is told that
+            it failed once more, at most half of `auth_timeout_ms`; 0: none has to.
         tls: TLS on the port; None: plain.
         lock_directory: where the port's lock file lives; the same for all jobs of a host.
     """

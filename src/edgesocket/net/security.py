@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgesocket.net.tls import ServerTls
 
 _PART_OF_PATIENCE = 2
-"""Whoever has to wait still has this part (1/n) of the time for its first line left afterwards."""
+"""Nobody waits for a refusal longer than this part (1/n) of the time it has for its first line."""
 
 
 class Security:

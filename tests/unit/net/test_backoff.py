@@ -16,7 +16,6 @@ def test_the_first_failures_cost_nothing() -> None:
     book = Backoff(5.0)
 
     assert fail(book, FREE_FAILURES) == [0.0] * FREE_FAILURES
-    assert book.heard_from(HERE, 100.0) == 100.0
 
 
 def test_the_wait_doubles_up_to_its_limit_and_stays_there() -> None:
@@ -24,24 +23,14 @@ def test_the_wait_doubles_up_to_its_limit_and_stays_there() -> None:
     fail(book, FREE_FAILURES)
 
     assert fail(book, 7) == [LEAST_WAIT_S, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-    assert book.heard_from(HERE, 101.0) == 105.0
     assert fail(book, 2000)[-1] == 5.0
-
-
-def test_when_the_wait_is_over_an_address_is_heard_at_once() -> None:
-    book = Backoff(5.0)
-    fail(book, FREE_FAILURES + 3)
-
-    assert book.heard_from(HERE, 100.5) == 101.0
-    assert book.heard_from(HERE, 101.0) == 101.0
-    assert book.heard_from(HERE, 200.0) == 200.0
 
 
 def test_other_addresses_do_not_wait() -> None:
     book = Backoff(5.0)
     fail(book, 50)
 
-    assert book.heard_from(THERE, 100.0) == 100.0
+    assert fail(book, FREE_FAILURES, THERE) == [0.0] * FREE_FAILURES
 
 
 def test_a_right_token_clears_the_address() -> None:
@@ -49,7 +38,6 @@ def test_a_right_token_clears_the_address() -> None:
     fail(book, 50)
     book.succeeded(HERE)
 
-    assert book.heard_from(HERE, 100.0) == 100.0
     assert fail(book, FREE_FAILURES) == [0.0] * FREE_FAILURES
 
 
@@ -67,8 +55,8 @@ def test_the_table_is_bounded_and_forgets_those_that_failed_longest_ago(monkeypa
         fail(book, FREE_FAILURES + 1, f"192.0.2.{number}", 100.0 + number)
 
     assert len(book) == 3
-    assert book.heard_from("192.0.2.0", 103.0) == 103.0
-    assert book.heard_from("192.0.2.3", 103.0) > 103.0
+    assert book.failed("192.0.2.3", 103.0) > 0.0
+    assert book.failed("192.0.2.0", 103.0) == 0.0
 
 
 def test_zero_switches_it_off() -> None:
