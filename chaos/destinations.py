@@ -85,6 +85,8 @@ class Table:
     def __init__(self, server: Postgres, port: int) -> None:
         self._server, self._port = server, port
         self._table = f"chaos_{uuid4().hex[:12]}"
+        for (earlier,) in server.ask("select tablename from pg_tables where tablename like 'chaos_%'"):
+            server.ask(f"drop table {earlier}")
         server.ask(f"create table {self._table} (value text)")
 
     def block(self) -> str:

@@ -506,9 +506,13 @@ def test_the_log_is_read_from_where_the_last_read_ended() -> None:
         rest = ask(running, f"/api/jobs/edge/log?after={first['next']}").json
         assert [line["text"] for line in rest["lines"]] == ["line 3", "line 4"]
         assert ask(running, f"/api/jobs/edge/log?after={rest['next']}").json == {"lines": [], "next": rest["next"]}
+        job.journal = PlayedJob().journal
+        job.journal("begun anew")
+        anew = ask(running, f"/api/jobs/edge/log?after={rest['next']}").json
+        assert ([line["text"] for line in anew["lines"]], anew["next"]) == (["begun anew"], 1)
         text = ask(running, "/logs/edge")
         assert text.headers["content-type"].startswith("text/plain")
-        assert text.body.decode().splitlines()[0].endswith("line 0")
+        assert text.body.decode().splitlines()[0].endswith("begun anew")
         assert ask(running, "/logs/job-edge.log").body == text.body
         (entry,) = ask(running, "/logs?format=json").json
         assert entry["logLink"] == f"{running.url}/logs/edge"

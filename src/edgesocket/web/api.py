@@ -76,7 +76,10 @@ async def stream(call: Call) -> Response:
 async def log(call: Call) -> Response:
     """Lines of a job's log."""
     after, limit = call.values["after"], call.values["limit"]
-    lines = call.job().job.journal.lines(after, limit)
+    journal = call.job().job.journal
+    if after > journal.last_seq:
+        after = 0  # it was counted in the journal of an earlier start of the job
+    lines = journal.lines(after, limit)
     view: LogView = {
         "lines": [{"seq": one.seq, "time_ms": one.time_ms, "level": str(one.level), "text": one.text} for one in lines],
         "next": lines[-1].seq if lines else after,
@@ -120,7 +123,7 @@ ENDPOINTS = (
         LogView,
         parameters=(
             JOB_NAME,
-            Parameter("after", "Only lines with a greater `seq`.", "whole", default=0),
+            Parameter("after", "Only lines with a greater `seq`; all, where none has it yet.", "whole", default=0),
             Parameter("limit", "Most lines.", "whole", default=MAX_LINES, minimum=1, maximum=MAX_LINES),
         ),
         fails=(404,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -35,13 +35,16 @@ async def pause(shared: Shared, seconds: float) -> bool:
 class EventStream(StreamingResponse):
     """An answer that goes on for as long as its events, the peer and the server do.
 
+    `ended` is called at its end, also where `events` never began as the peer was gone by then.
+
     Raises Fail when made while there are too many already.
     """
 
-    def __init__(self, call: Call, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, call: Call, events: AsyncIterator[bytes], ended: Callable[[], None] = lambda: None) -> None:
         if call.shared.streams >= MAX_STREAMS:
             raise Fail(503, f"there are {MAX_STREAMS} event streams already", {"Retry-After": "5"})
         self._shared = call.shared
+        self._ended = ended
         super().__init__(events, headers=HEADERS, media_type=EVENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,3 +54,4 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._shared.streams -= 1
+            self._ended()

@@ -102,7 +102,7 @@ async def tail(call: Call) -> Response:
     except TooManyListeners as error:
         raise Fail(503, str(error), {"Retry-After": "5"}) from None
     try:
-        return EventStream(call, _events(call.shared, listener, matches, most))
+        return EventStream(call, _events(call.shared, listener, matches, most), listener.close)
     except BaseException:
         listener.close()
         raise

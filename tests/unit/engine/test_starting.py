@@ -57,11 +57,10 @@ def test_rows_of_a_checkpoint_are_not_lost_when_a_bad_record_ends_the_job_before
     end = Ended(0, 0, clean=True, reason="batch 9: bad", batch_id=9)
     log, recovered = _restarted(end, record={"source": {}, "sinks": {"files": manifest}, "log_index": 0})
 
-    prepared = prepared_manifests(log, recovered)
+    prepared = prepared_manifests(log, recovered)["files"]
     again = LocalFileSink(path=tmp_path, file_format_type="text")
-    again.open(SinkContext("job", 2, "files", last_checkpoint=1, prepared={1: m for m in prepared.values()}))
-    for one in prepared.values():
-        again.commit(1, one)
+    again.open(SinkContext("job", 2, "files", last_checkpoint=1, prepared={1: prepared}))
+    again.commit(1, prepared)
     again.close()
 
     assert [path.read_bytes() for path in tmp_path.glob("part-*")] == [b"a row\n"]
