@@ -25,6 +25,8 @@ PATIENCE_S = 120.0
 WORKS_AGAIN_SHARE = 0.7
 """So often a fault meets a world that works again after the last one; else one that may be still on its way there."""
 WORKS_AGAIN_S = 15.0
+_BUGS = (":1", ":70")
+"""How a process ends by itself that met what it did not expect."""
 
 
 @dataclass
@@ -64,7 +66,8 @@ class Result:
     def is_good(self) -> bool:
         """Whether all that is promised was kept."""
         wrong = self.lost or self.broken or self.doubled or self.strange or any(self.stopped)
-        return not wrong and self.recover_s is not None
+        bugs = [end for end in self.ends if end.endswith(_BUGS)]
+        return not wrong and not bugs and self.recover_s is not None
 
     def to_json(self) -> dict[str, Any]:
         """For the file of results."""

@@ -107,6 +107,8 @@ def test_a_run_is_good_only_if_everything_is() -> None:
         assert not result(**bad).is_good
     assert not Result("cut", "files", 1, written=10, stopped=(0, 0)).is_good, "it never recovered"
     assert not Result("cut", "files", 1, recover_s=1.0, stopped=(0, 70)).is_good
+    assert result(ends={"ingress:75": 1}).is_good
+    assert not result(ends={"ingress:70": 1}).is_good, "a bug in the product"
 
 
 def test_the_table_says_how_many_runs_there_are() -> None:

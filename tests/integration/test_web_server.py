@@ -378,7 +378,6 @@ def test_whoever_asks_and_does_not_read_takes_nobody_s_place_for_long(
 ) -> None:
     """The connection is gone at the server's end too: it does not wait until its buffer has been read."""
     monkeypatch.setattr(serving, "SEND_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 5)
     lines: list[str] = []
     text = "GET /static/picture.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
     with contextlib.ExitStack() as stack:

@@ -27,7 +27,7 @@ from edgesocket.cluster.host import Hosted, HostFacts, JobHost, Surroundings
 from edgesocket.cluster.job_log import JobLogFile
 from edgesocket.cluster.jobs_of import Jobs, address_of
 from edgesocket.cluster.moving import moved
-from edgesocket.cluster.orders import Order
+from edgesocket.cluster.orders import Order, order_after
 from edgesocket.cluster.ports import PortRange, problem_with_port, range_of_raylet
 from edgesocket.cluster.ray_actor import raylet_command
 from edgesocket.cluster.ray_cluster import RayCluster
@@ -36,6 +36,9 @@ from edgesocket.engine.rounds import Rounds
 from edgesocket.errors import ConfigError, UsageError
 from edgesocket.store.place import root_of
 from edgesocket.telemetry.masking import Mask
+
+RELOCATE_RETRY_S = 2.0
+"""How long after Ray did not answer it is asked again for a host elsewhere."""
 
 _ROUNDS = Rounds()
 """Looks after all jobs of this process."""
@@ -59,7 +62,14 @@ def make_host(root: str, name: str) -> JobHost:
         fresh = moved(order, node, nodes, by=by, time_ms=time.time_ns() // 1_000_000, reason=reason[:500])
         jobs.append(fresh)
         logs(order.job, f"moves away from {address}: {reason}")
-        ray.ensure_host(fresh)
+        store = jobs.place(order.job).open_store()
+        while order_after(store, fresh) is None:  # the order stands, so nobody else makes that host
+            try:
+                ray.ensure_host(fresh)
+                break
+            except Exception as error:
+                logs(order.job, f"Ray gives no host on another worker yet: {error}")
+                time.sleep(RELOCATE_RETRY_S)
         return True
 
     host = JobHost(
@@ -72,6 +82,7 @@ def make_host(root: str, name: str) -> JobHost:
             end_process=os._exit,
             retire=lambda: ray.end_host(name),
             report=logs,
+            masked=logs.masked,
         ),
     )
     web.host = host
@@ -199,9 +210,9 @@ class HostLogs:
         lines = self._of.get(job)
         if lines is None:
             stream = cast("TextIO", JobLogFile(self._jobs.place(job).scratch))
-            lines = self._of[job] = LogLines(stream, job=job, mask=partial(self._masked, job))
+            lines = self._of[job] = LogLines(stream, job=job, mask=partial(self.masked, job))
         lines(event)
 
-    def _masked(self, job: str, text: str) -> str:
+    def masked(self, job: str, text: str) -> str:
         mask = self._masks.get(job)
         return text if mask is None else mask(text)

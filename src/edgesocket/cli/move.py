@@ -23,7 +23,7 @@ from edgesocket.cluster.moving import moved
 from edgesocket.cluster.orders import Order
 from edgesocket.cluster.ray_cluster import RayCluster
 from edgesocket.cluster.rest import is_rest, run_there
-from edgesocket.errors import ExitCode, UsageError
+from edgesocket.errors import ComponentError, ExitCode, UsageError
 
 WAIT_S = 60.0
 LOOK_S = 0.1
@@ -63,7 +63,13 @@ def run(args: argparse.Namespace) -> int:
     away_from = view.attempt.node if view.attempt is not None and not args.same_worker else ""
     order = moved(view.order, away_from, ray.nodes(), by=whoami(), time_ms=unix_ms(), force=args.force)
     jobs.append(order)
-    ray.ensure_host(order)
+    try:
+        ray.ensure_host(order)
+    except Exception as error:
+        raise ComponentError(
+            f"job {order.job} is ordered to move, but Ray gives no host for it: {error}; edgesocket reconcile does "
+            "when Ray answers again"
+        ) from error
     ray.tell([(order.after, order.job)])
     return _wait(args, jobs, order)
 

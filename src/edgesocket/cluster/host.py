@@ -91,6 +91,7 @@ class Surroundings:
         end_process: ends the process at once, with an exit code.
         retire: ends the host for good: it has no job any more.
         report: takes a line for the log of a job ("" for the host's own).
+        masked: a text about a job without the job's secrets.
         now: steady seconds.
         wall_ms: Unix time in ms.
     """
@@ -102,6 +103,7 @@ class Surroundings:
     end_process: Callable[[int], None]
     retire: Callable[[], None]
     report: Callable[[str, object], None]
+    masked: Callable[[str, str], str] = lambda _job, text: text
     now: Callable[[], float] = time.monotonic
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
@@ -277,7 +279,8 @@ class JobHost:
             self._around.end_process(ExitCode.TRY_LATER)
 
     def _retire_when_idle(self, now: float) -> None:
-        if any(not slot.ended for slot in self._slots.values()):
+        in_doubt = bool(self._last_problem or self._told)  # a job may be ours although its orders cannot be read
+        if in_doubt or any(not slot.ended for slot in self._slots.values()):
             self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now
@@ -297,8 +300,9 @@ class JobHost:
                 if not self._goes_on(slot, outcome):
                     break
         except Exception:  # a bug in one job is not the end of the others
-            slot.last_error = "a bug"
+            slot.last_error = "the host gave it up by a bug, see its log"
             self._around.report(name, f"the host gave this job up by a bug:\n{traceback.format_exc()}")
+            self._say(slot.order, Wanted.FAILED, slot.last_error)
         finally:
             slot.ended = True
             self._wake.set()
@@ -341,8 +345,10 @@ class JobHost:
             try:
                 slot.state = "running"
                 slot.job = self._around.make_job(order, take_over, lambda event: self._around.report(order.job, event))
+                self.look(order.job)  # an order that came since `_may_start` counts at once
                 return Outcome(code=slot.job.run())
             except NotOwnerError as error:
+                slot.job = None  # nobody is to stop what has not begun
                 if not gentle or slot.left.wait(LET_GO_LOOK_S):
                     return Outcome(code=error.exit_code, error=error)
             except EdgeSocketError as error:
@@ -355,7 +361,7 @@ class JobHost:
         """What becomes of a job that ended. Returns whether it is started again here."""
         order = slot.order
         slot.state = "ended"
-        slot.last_error = "" if outcome.error is None else str(outcome.error)
+        slot.last_error = "" if outcome.error is None else self._around.masked(order.job, str(outcome.error))
         if slot.left.is_set():
             return False
         slot.failures += 1

@@ -7,7 +7,7 @@ the same moment at least one sees the other's order, so both cannot stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgesocket.cluster.job_text import JobText
 from edgesocket.cluster.jobs_of import Jobs
@@ -90,10 +90,16 @@ def replace_order(jobs: Jobs, submission: Submission, cluster: Cluster, before: 
     try:
         _check_port(jobs, spec, cluster)
     except ConfigError:
-        withdrawn = order.followed_by(
-            Wanted.CANCELLED, by=submission.by, time_ms=submission.time_ms, reason="another job got the port"
-        )
-        jobs.append(withdrawn)
+        reason = "another job got the port"
+        if before is not None and runs:  # the version that ran goes on
+            again = before.followed_by(
+                Wanted.RUNNING, by=submission.by, time_ms=submission.time_ms, reason=reason, after=order.host
+            )
+            jobs.append(replace(again, n=order.n + 1))
+        else:
+            jobs.append(
+                order.followed_by(Wanted.CANCELLED, by=submission.by, time_ms=submission.time_ms, reason=reason)
+            )
         raise
     return order
 

@@ -13,13 +13,16 @@ from edgesocket.config.options import INT_MAX, LONG_MAX, Kind, Option, OptionTab
 MAX_JOB_NAME = 120
 """Characters of a job's name: it becomes a directory's name."""
 
+REPLAY_SUFFIX = ".replay"
+"""What replays a job's dead letters is called as the job with this behind it, and its state too."""
+
 _OTHER_ENGINE = "it is for another engine"
 _PLAIN_SECRETS = "secrets are written as they are, or as ${VARIABLE}"
 _DEAD_NAME = "SeaTunnel no longer reads this name either; write "
 
 
 def check_job_name(name: str) -> str:
-    """A name that can be a directory's.
+    """A name that can be a directory's, and is not that of another job's replay.
 
     Raises:
         Refused: it cannot.
@@ -28,6 +31,12 @@ def check_job_name(name: str) -> str:
         raise Refused("the name is blank")
     if name in (".", "..") or "/" in name or not name.isprintable():
         raise Refused(f"{shorten(name, quote=True)} cannot be the name of a directory", 'job.name = "edge"')
+    if name.endswith(REPLAY_SUFFIX):
+        other = shorten(name.removesuffix(REPLAY_SUFFIX))
+        raise Refused(
+            f"a name that ends with {REPLAY_SUFFIX} is that of the replay of the dead letters of the job {other}",
+            'job.name = "edge"',
+        )
     if len(name.encode()) > MAX_JOB_NAME:
         raise Refused(f"the name is longer than {MAX_JOB_NAME} bytes")
     return name

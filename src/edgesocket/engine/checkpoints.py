@@ -104,6 +104,7 @@ class CheckpointRunner:
         self._started_at = 0.0
         self._due_at: float | None = None
         self._only_forward = False
+        self._waits_for = ""
         self._left_behind: Future[Any] | None = None
 
     @property
@@ -162,6 +163,7 @@ class CheckpointRunner:
 
     def _begin(self, now: float, *, force: bool) -> None:
         self._only_forward = False
+        self._waits_for = ""
         self._started_at = now
         self._run = ProcedureRun(
             self._make(self._number, force), self._perform, self._in_store, self._executor, self._wake
@@ -172,6 +174,7 @@ class CheckpointRunner:
         if isinstance(effect, CommitDeciding):
             self._only_forward = True
         elif isinstance(effect, Wait):
+            self._waits_for = effect.reason
             self._note_failure(effect.reason, self._now)
             return None
         return self._here(effect)
@@ -185,7 +188,8 @@ class CheckpointRunner:
             self._only_forward = True
         if not done and now - self._started_at > self._timeout_s:
             if self._only_forward:
-                self._note_failure(f"it takes longer than {self._timeout_s:g} s", now)
+                cause = f": {self._waits_for}" if self._waits_for else ""
+                self._note_failure(f"it takes longer than {self._timeout_s:g} s{cause}", now)
             else:
                 self._left_behind = run.fail(StoreError(f"checkpoint took longer than {self._timeout_s:g} s"), now)
                 done = run.done

@@ -17,6 +17,7 @@ from edgesocket.checkpoint.commit_log import read_log
 from edgesocket.checkpoint.drive import drive
 from edgesocket.checkpoint.entries import Commit
 from edgesocket.components.state import Host
+from edgesocket.config.env import REPLAY_SUFFIX
 from edgesocket.config.specs import JobSpec
 from edgesocket.engine.pipeline import Pipeline
 from edgesocket.engine.plan import JobPlan, SinkPlan
@@ -29,7 +30,7 @@ from edgesocket.sources.replay_memory import Failed, ReplayMemory
 from edgesocket.sources.typing_rows import row_schema
 from edgesocket.store.place import Place
 
-SUFFIX = ".replay"
+SUFFIX = REPLAY_SUFFIX
 """Behind the name of the job, and behind the name of its state."""
 
 CHECKPOINT_S = 0.5

@@ -1,7 +1,8 @@
 """The journal of one job: its newest log lines, checkpoints and sessions, and how often each kind of event happened.
 
 It lives as long as the process runs the job, over all of its incarnations. Everything in it is bounded: the lines by
-`LOG_LINES` and `LINE_CHARACTERS`, checkpoints and sessions by rings, the counts by the number of kinds.
+`LOG_LINES` and `LINE_CHARACTERS`, checkpoints and sessions by rings, the counts by the number of kinds. Peers can make
+some events happen as fast as they can connect, so lines of one kind have a budget: such a flood leaves the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgesocket.telemetry.event import Level, describe, kind_of
+from edgesocket.telemetry.event import NOTE, Level, describe, kind_of
 from edgesocket.telemetry.events import CheckpointAborted, CheckpointCompleted
 from edgesocket.telemetry.histogram import Histogram
 
@@ -21,6 +22,11 @@ LOG_LINES = 1000
 
 LINE_CHARACTERS = 8192
 """A longer line is cut; only the trace of a bug is so long."""
+
+LINES_A_WINDOW = 20
+"""Lines of one kind of event within `WINDOW_MS`; more are counted, and said when the next one comes."""
+
+WINDOW_MS = 10_000
 
 CHECKPOINTS_KEPT = 64
 SESSIONS_KEPT = 32
@@ -105,6 +111,7 @@ class Journal:
         self._wall_ms = wall_ms
         self._mask = mask
         self._lines: deque[LogLine] = deque(maxlen=LOG_LINES)
+        self._windows: dict[str, tuple[int, int]] = {}
         self._seq = 0
         self._checkpoints: deque[CheckpointRecord] = deque(maxlen=CHECKPOINTS_KEPT)
         self._sessions: deque[SessionRecord] = deque(maxlen=SESSIONS_KEPT)
@@ -120,9 +127,10 @@ class Journal:
         with self._lock:
             self._counts[kind.name] += 1
             self._levels[str(kind.level)] += 1
-            if text:
-                self._seq += 1
-                self._lines.append(LogLine(self._seq, now_ms, str(kind.level), text))
+            if text and (left_out := self._left_out(kind.name, now_ms)) is not None:
+                if left_out:
+                    self._add_line(now_ms, Level.INFO, f"({left_out} more like the next line were left out)")
+                self._add_line(now_ms, kind.level, text)
             if isinstance(event, CheckpointCompleted | CheckpointAborted):
                 self._note_checkpoint(event, now_ms)
             elif kind.name == "collector_connected":
@@ -172,6 +180,21 @@ class Journal:
             return self._durations.as_json()
 
     # ---- writing, under the lock ---------------------------------------------------------------------------------
+
+    def _add_line(self, now_ms: int, level: Level, text: str) -> None:
+        self._seq += 1
+        self._lines.append(LogLine(self._seq, now_ms, str(level), text))
+
+    def _left_out(self, kind: str, now_ms: int) -> int | None:
+        """None: there were enough lines of this kind. Else how many were left out in the window that has ended."""
+        if kind == NOTE.name:  # no peer makes those
+            return 0
+        since_ms, seen = self._windows.get(kind, (now_ms, 0))
+        if not 0 <= now_ms - since_ms < WINDOW_MS:  # below 0: the time of day was set back
+            self._windows[kind] = (now_ms, 1)
+            return max(0, seen - LINES_A_WINDOW)
+        self._windows[kind] = (since_ms, seen + 1)
+        return 0 if seen < LINES_A_WINDOW else None
 
     def _note_checkpoint(self, event: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
         started_ms = now_ms - round(event.duration_s * 1000)

@@ -260,6 +260,24 @@ def test_a_host_without_jobs_retires_after_a_while(bench: Bench) -> None:
     assert bench.retired == 1
 
 
+def test_a_host_whose_orders_cannot_be_read_does_not_retire(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = bench.host()
+
+    def away(*_: Any) -> bool:
+        raise StoreError("the store is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(bench.jobs.registry, "is_replaced", away)
+        for _ in range(3):
+            bench.clock += IDLE_S + 0.1
+            host.turn()
+    assert bench.retired == 0
+    host.turn()
+    bench.clock += IDLE_S + 0.1
+    host.turn()
+    assert bench.retired == 1
+
+
 def test_trouble_with_the_store_is_told_once_and_ends_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     host = bench.host()
 

@@ -157,3 +157,18 @@ def test_reconcile_goes_on_past_an_order_that_cannot_be_read(jobs: Jobs) -> None
     result = reconcile(jobs, FakeWorkers())
     assert [name for name, _ in result.unreadable] == ["one"]
     assert result.made == ["two"]
+
+
+def test_a_job_that_loses_its_new_port_while_it_is_replaced_goes_on_as_it_was(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(jobs, submission("one", port=9999), CLUSTER)
+    submit(jobs, submission("two", port=9998), CLUSTER)
+    before = jobs.order("one")
+    looks = iter([[], [jobs.order("two")]])
+    monkeypatch.setattr(type(jobs), "running_on_port", lambda *_: next(looks))
+    with pytest.raises(ConfigError, match="job two listens on port 9998 too"):
+        replace_order(jobs, submission("one", port=9998), CLUSTER, before)
+    now = jobs.order("one")
+    assert now is not None and before is not None
+    assert (now.n, now.wanted, now.port, now.text) == (before.n + 2, Wanted.RUNNING, 9999, before.text)

@@ -186,6 +186,10 @@ class TestEnvProblems:
             ('job.name = ""', "job.name: the name is blank"),
             ('job.name = "a/b"', "job.name: a/b cannot be the name of a directory"),
             ("job.name = ..", "job.name: .. cannot be the name of a directory"),
+            (
+                "job.name = edge.replay",
+                "job.name: a name that ends with .replay is that of the replay of the dead letters of the job edge",
+            ),
             ("job.name = " + "x" * 121, "job.name: the name is longer than 120 bytes"),
             ("min-pause = -5", "min-pause: -5 is too small: at least -1"),
             ("shade { identifier = rot13 }", "shade.identifier: this way of encoding secrets is not known"),

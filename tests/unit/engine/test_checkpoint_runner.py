@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edgesocket.checkpoint.effects import CommitDeciding, Wait
 from edgesocket.checkpoint.procedure import CheckpointEnd
 from edgesocket.engine.checkpoints import CheckpointRunner, describe_large
 from edgesocket.errors import BadRecordError, ComponentError, EdgeSocketError
@@ -44,6 +45,22 @@ def _runner(ends: Iterator[CheckpointEnd], reports: list[str], executor: ThreadP
 
 def _end(queue: int, fingerprints: int) -> CheckpointEnd:
     return CheckpointEnd(completed=True, written=True, blob_bytes={"queue": queue, "fingerprints": fingerprints})
+
+
+def test_one_that_must_not_be_given_up_still_says_why_after_its_time() -> None:
+    def waits() -> Iterator[Any]:
+        yield CommitDeciding(1, {})
+        while True:
+            yield Wait(1.0, "commit record 1 cannot be appended: no space")
+
+    with ThreadPoolExecutor(1) as executor:
+        runner = CheckpointRunner(
+            lambda number, force: waits(), lambda effect: None, lambda effect: None, executor, lambda: None,
+            first_number=1, interval_s=1.0, timeout_s=60.0, give_up_s=600.0, report=lambda event: None,
+        )  # fmt: skip
+        for now in range(70):
+            runner.advance(float(now))
+    assert runner.figures.last_failure == ("it takes longer than 60 s: commit record 1 cannot be appended: no space")
 
 
 def test_it_is_told_once_until_the_state_is_small_again() -> None:

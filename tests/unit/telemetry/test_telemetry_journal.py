@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from edgesocket.net.events import CollectorConnected, CollectorDisconnected, DisconnectReason
+from edgesocket.net.events import CollectorConnected, CollectorDisconnected, DisconnectReason, PeerNotAllowed
 from edgesocket.telemetry import journal as module
 from edgesocket.telemetry.events import CheckpointAborted, CheckpointCompleted, SinkFailed, SinkRecovered
 from edgesocket.telemetry.journal import (
     CHECKPOINTS_KEPT,
     LINE_CHARACTERS,
+    LINES_A_WINDOW,
     LOG_LINES,
     SESSIONS_KEPT,
+    WINDOW_MS,
     CheckpointRecord,
     Journal,
     SessionRecord,
@@ -71,6 +73,28 @@ def test_only_the_newest_lines_are_kept(journal: Journal) -> None:
     assert len(lines) == LOG_LINES
     assert (lines[0].seq, lines[-1].seq) == (6, LOG_LINES + 5)
     assert [line.seq for line in journal.lines(after=2, limit=1)] == [6], "what is gone is passed over"
+
+
+def test_a_flood_of_one_kind_leaves_the_other_lines_and_is_counted(journal: Journal, clock: Clock) -> None:
+    journal("before")
+    for n in range(LOG_LINES * 2):
+        journal(PeerNotAllowed(f"192.0.2.7:{n}"))
+    journal(SinkFailed("s", "no room"))
+    assert [line.level for line in journal.lines()] == ["info", *["warning"] * LINES_A_WINDOW, "warning"]
+    assert journal.lines()[0].text == "before"
+    assert journal.counts()["peer_not_allowed"] == LOG_LINES * 2
+    assert [line.seq for line in journal.lines()] == list(range(1, LINES_A_WINDOW + 3)), "without gaps"
+
+
+@pytest.mark.parametrize("later_ms", [WINDOW_MS, -5], ids=["later", "set-back"])
+def test_what_was_left_out_is_said_with_the_next_of_its_kind(journal: Journal, clock: Clock, later_ms: int) -> None:
+    for _ in range(LINES_A_WINDOW + 3):
+        journal(SinkFailed("s", "no room"))
+    clock.ms += later_ms
+    journal(SinkFailed("s", "still no room"))
+    left_out, last = journal.lines()[-2:]
+    assert left_out.text == "(3 more like the next line were left out)"
+    assert "still no room" in last.text
 
 
 def test_a_line_has_a_bound(journal: Journal) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
 pytest.importorskip("starlette")
 
+from starlette.requests import ClientDisconnect
+
+from edgesocket.engine.tap import Tap
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
 from edgesocket.web import tail
+from edgesocket.web.streams import EventStream
 from edgesocket.web.tail import filter_of, sample_events
 from tests.support.letter_kit import typed
 
@@ -59,3 +65,29 @@ def test_a_long_row_is_sent_as_its_beginning(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tail, "SHOWN_CHARACTERS", 12)
     (data,) = sample_events(Rows.of_records(RecordBlock.of_run(3, [b"x" * 30])), None)
     assert json.loads(data) == {"batch_id": 3, "row": None, "bytes": 43, "text": '{"value": "x'}
+
+
+class PlayedCall:
+    """No more of a call than a stream looks at."""
+
+    class shared:
+        streams = 0
+
+
+def test_a_stream_that_ends_before_its_first_event_ends_listening() -> None:
+    """The peer is gone before its answer begins, so the events are never asked for."""
+    tap = Tap()
+    call: Any = PlayedCall()
+    listener = tap.listen()
+    stream = EventStream(call, tail._events(call.shared, listener, None, 1), listener.close)
+
+    async def send(_: object) -> None:
+        raise OSError("gone")
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises((OSError, ClientDisconnect)):
+        asyncio.run(stream({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send))
+    assert not tap.listening
+    assert call.shared.streams == 0
