@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 from chaos.destinations import Destination, Files, Servers, Table, Topic
 from chaos.disk import SmallDisk
@@ -28,7 +29,7 @@ DISK_BYTES = 24 << 20
 LONG_DISK_BYTES = 160 << 20
 """For hours: the log of commits keeps up to 10,000 entries, and each takes a block."""
 RESTART_S = 0.2
-_ENV = "job.name = chaos\n checkpoint.interval = 100\n job.retry.times = 100000\n job.retry.interval.seconds = 1"
+_ENV = "checkpoint.interval = 100\n job.retry.times = 100000\n job.retry.interval.seconds = 1"
 _SOURCE = "deduplicate = true"
 _WATCH_S = 0.05
 _FIRST_S = 90.0
@@ -179,6 +180,8 @@ class World:
 
     def _make_processes(self, long: bool, rate: Callable[[float], float]) -> None:
         self._jobs = 0
+        # A name of its own: what a database or broker knows of a job outlives the run.
+        self._job_env = f"job.name = chaos-{uuid4().hex[:12]}\n {_ENV}"
         self.fenced: Counter[int] = Counter()
         port = self._write_job()
         self._host = self.wire.ingress_host if self.wire else "127.0.0.1"
@@ -244,7 +247,7 @@ class World:
         self._jobs += 1
         port, name = free_port(), f"job-{self._jobs}"
         self._conf = write_job(
-            self.directory, port, env=_ENV, source=_SOURCE, sink=self.destination.block(), name=name
+            self.directory, port, env=self._job_env, source=_SOURCE, sink=self.destination.block(), name=name
         )  # fmt: skip
         return port
 
