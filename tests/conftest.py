@@ -20,6 +20,7 @@ SHARED = ("kafka", "mariadb", "postgresql")
 """Fixtures whose tests run in one process, one after the other."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         used = [name for name in SHARED if name in getattr(item, "fixturenames", ())]

@@ -169,6 +169,8 @@ def run(context: Context) -> PartResult:
     options = context.options
     if importlib.util.find_spec("ray") is None or not sys.platform.startswith("linux"):
         return PartResult(notes=["The cluster was not measured: it needs Linux and Ray (the extra `ray`)."])
+    if options.quick:
+        return PartResult(notes=["The cluster was not measured: Ray and a hundred jobs are nothing quick."])
     result, found = PartResult(), []
     with tempfile.TemporaryDirectory(prefix="es-bench-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)

@@ -13,7 +13,7 @@ from tests.cluster.kit import machines_or_skip
 from tests.cluster.rig import LOOKUP_PORT, Rig, wait_until
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A head, two workers that run, one that does not yet, and a machine outside with a lookup."""
     directory = Path(tmp_path_factory.mktemp("cluster"))
