@@ -89,6 +89,7 @@ class Terminal:
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 110, 0, 0))
             os.chdir(ROOT)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background of a shell
             # Given whole: a library that asks for lines has set COLUMNS behind the back of os.environ.
             kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
             command = [sys.executable, "-m", "edgesocket", *map(str, arguments)]
