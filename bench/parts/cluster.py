@@ -106,7 +106,7 @@ def _answers(port: int) -> bool:
 def submit(
     scratch: Path, environ: dict[str, str], prefix: str, count: int, options: Sequence[str]
 ) -> tuple[float, list[int]]:
-    """Submit jobs and wait until all run. Returns the seconds that took, and the processes that run them."""
+    """Submit jobs and wait until all run. Returns the seconds that took, and their processes and actors."""
     directory = scratch / prefix
     directory.mkdir()
     for number, port in enumerate(free_ports(count)):
@@ -118,13 +118,18 @@ def submit(
     seconds = time.monotonic() - began
     if done.returncode:
         raise ServerFailedError(f"submit failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    pids = {_attempt(scratch, f"{prefix}{number}")["pid"] for number in range(count)}
-    return seconds, sorted(pids)
+    below = {int(_attempt(scratch, f"{prefix}{number}")["pid"]) for number in range(count)}
+    return seconds, sorted(below | {_parent(pid) for pid in below})
 
 
 def _attempt(scratch: Path, job: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(max((scratch / "states" / job / "attempts").glob("*.json")).read_bytes())
     return found
+
+
+def _parent(pid: int) -> int:
+    """The actor that started the process of jobs `pid`."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def memory_mb(pids: Sequence[int]) -> float:

@@ -120,6 +120,19 @@ class Rig:
 
         return int(wait_until(epoch, timeout_s, f"{name} running"))
 
+    def wait_until_runs_elsewhere(self, name: str, machine: Machine, timeout_s: float = 20.0) -> int:
+        """Wait until the job accepts on another machine than this one. Returns its epoch.
+
+        The one before may have started it again meanwhile: who is cut off from the network still reaches the states.
+        """
+
+        def epoch() -> int:
+            status, attempt = self.status(name), self.attempt(name)
+            moved = attempt.get("address") != machine.address and status.get("pid") == attempt.get("pid")
+            return int(status.get("epoch", 0)) if moved and status.get("state") == "running" else 0
+
+        return int(wait_until(epoch, timeout_s, f"{name} running elsewhere"))
+
     def workers_alive(self, count: int, timeout_s: float = 120.0) -> None:
         """Wait until so many workers have joined."""
         code = (

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cluster.rig import Collector, Rig, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(400)]
 
 PORT = 10091
 """That of the reference; the shipped settings keep Ray away from it."""
@@ -31,7 +31,7 @@ PARTITION_S = 10.0 + LEASE_S
 ZOMBIE_S = 5.0
 HANG_S = 14.0
 WORKER_ADDED_S = 15.0
-PORT_TAKEN_S = 20.0
+PORT_TAKEN_S = 25.0
 HEAD_SERVES_S = 60.0
 RECONCILE_S = 30.0
 
@@ -50,17 +50,11 @@ def load(rig: Rig) -> Iterator[Collector]:
         collector.close()
 
 
-BUSY_SLACK_S = 10.0
-"""What a failure may take longer on a machine that has other work."""
-
-
 def within(rig: Rig, what: str, since: float, seconds: float, target_s: float) -> None:
     """Compare a measured time with its target, on a machine that may have had other work at that time."""
     slowness = rig.slowness(since, seconds)
     print(f"measured: {what}: {seconds:.2f} s (target {target_s:g} s, the machine was {slowness:.1f} times slower)")
-    # Beside other tests a restart waits for processors in ways that no figure tells: a proof of the target it is not.
-    allowed_s = target_s * slowness + (BUSY_SLACK_S if slowness > 1.5 else 0.0)
-    assert seconds < allowed_s
+    assert seconds < target_s * slowness
 
 
 def test_a_killed_process_accepts_again(rig: Rig, load: Collector) -> None:
@@ -86,16 +80,14 @@ def test_a_hanging_process_is_killed_and_accepts_again(rig: Rig, load: Collector
 
 
 def test_behind_a_cut_cable_the_job_moves_and_the_zombie_falls_silent(rig: Rig, load: Collector) -> None:
-    epoch = rig.status("edge")["epoch"]
     machine = rig.runs_on("edge")
     moment = time.monotonic()
     machine.cut()
-    rig.wait_until_runs("edge", 40, after=epoch)
+    rig.wait_until_runs_elsewhere("edge", machine, 40)
     seconds = time.monotonic() - moment
     wait_until(lambda: not rig.listens(machine, PORT), 30, "the zombie closing its port")
     zombie_s = time.monotonic() - moment - seconds
     load.accepted_after(moment, 60)  # the collector notices after 30 s that nobody answers any more
-    assert rig.runs_on("edge") is not machine
     load.wait_for_progress()
     load.check_files()
     machine.mend()
@@ -107,13 +99,11 @@ def test_behind_a_cut_cable_the_job_moves_and_the_zombie_falls_silent(rig: Rig, 
 
 
 def test_a_killed_node_s_job_accepts_on_another(rig: Rig, load: Collector) -> None:
-    epoch = rig.status("edge")["epoch"]
     machine = rig.runs_on("edge")
     moment = time.monotonic()
     machine.kill()
     seconds = load.accepted_after(moment, 40)
-    assert rig.wait_until_runs("edge", after=epoch) > epoch
-    assert rig.runs_on("edge") is not machine
+    rig.wait_until_runs_elsewhere("edge", machine)
     load.wait_for_progress()
     load.check_files()
     rig.machines.start_worker(machine, machine.labels)

@@ -98,15 +98,18 @@ def start(world: World, _: pytest.MonkeyPatch) -> None:
 
 
 def block_the_sink(world: World, _: pytest.MonkeyPatch) -> Callable[[], Any]:
-    world.raw.gate.open.clear()
+    gate = world.raw.gate
+    gate.close()
+    world.raw.send(GOOD)
+    wait_until(gate.before_it.is_set)  # what comes now stays in the queue
     world.raw.send(*[GOOD] * 4)
-    return world.raw.gate.open.set
+    return gate.open.set
 
 
 def hold_a_batch(world: World, _: pytest.MonkeyPatch) -> None:
     """One batch is refused, and the next one is accepted. Its collector sends it again afterwards (`catch_up`)."""
     raw = world.raw
-    raw.gate.open.clear()
+    raw.gate.close()
     while raw.send(GOOD) == ["RECEIVED"]:
         pass
     raw.gate.open.set()

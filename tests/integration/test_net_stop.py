@@ -206,8 +206,9 @@ def test_fifty_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> None:
     for _ in range(50):
         once()
 
-    assert descriptors() == before
-    assert threading.active_count() == threads
+    # Fewer is what an earlier test left behind, and what has ended meanwhile.
+    assert descriptors() <= before
+    assert threading.active_count() <= threads
     assert list(tmp_path.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ class GatedSink:
     def open(self, context: SinkContext) -> None: ...
 
     def write(self, rows: Rows) -> None:
-        self._gate.open.wait(30)
+        self._gate.wait()
         if self._gate.write_error is not None:
             raise self._gate.write_error
 
@@ -59,8 +59,20 @@ class Gate:
     def __init__(self) -> None:
         self.open = threading.Event()
         self.open.set()
+        self.before_it = threading.Event()
         self.write_error: Exception | None = None
         self.prepare_error: Exception | None = None
+
+    def close(self) -> None:
+        """From here on, whoever writes waits."""
+        self.before_it.clear()
+        self.open.clear()
+
+    def wait(self) -> None:
+        """Of a sink that writes: return when it is open."""
+        if not self.open.is_set():
+            self.before_it.set()
+            self.open.wait(30)
 
 
 class MeteredJob:

@@ -1,6 +1,6 @@
 """What runs inside a host process of a cluster: the jobs of `edgesocket run`, made from orders.
 
-`make_host` is named, as text, when a host actor is made (`cluster.ray_cluster.FACTORY`), so that the cluster knows
+`make_host` is named, as text, when a host's actor is made (`cluster.ray_cluster.FACTORY`), so that the cluster knows
 nothing of the command line.
 """
 
@@ -24,16 +24,16 @@ from edgesocket.cli.plugged import InstalledPlugins
 from edgesocket.cli.running import RunningJob
 from edgesocket.cli.web_flags import web_options_of, web_server
 from edgesocket.cluster.host import Hosted, HostFacts, JobHost, Surroundings
+from edgesocket.cluster.host_link import Above
 from edgesocket.cluster.job_log import JobLogFile
 from edgesocket.cluster.jobs_of import Jobs, address_of
 from edgesocket.cluster.moving import moved
 from edgesocket.cluster.orders import Order, order_after
 from edgesocket.cluster.ports import PortRange, problem_with_port, range_of_raylet
 from edgesocket.cluster.ray_actor import raylet_command
-from edgesocket.cluster.ray_cluster import RayCluster
 from edgesocket.config.specs import JobSpec
 from edgesocket.engine.rounds import Rounds
-from edgesocket.errors import ConfigError, UsageError
+from edgesocket.errors import ConfigError, ExitCode, UsageError
 from edgesocket.store.place import root_of
 from edgesocket.telemetry.masking import Mask
 
@@ -44,33 +44,36 @@ _ROUNDS = Rounds()
 """Looks after all jobs of this process."""
 
 
-def make_host(root: str, name: str) -> JobHost:
-    """The host `name` of the cluster whose states lie in `root`, in a process that Ray has started."""
-    ray = RayCluster(root, "")
-    node, address = ray.own_node()
+def make_host(root: str, name: str, above: Above) -> JobHost:
+    """The host `name` of the cluster whose states lie in `root`, in the process that its actor has started."""
+    node, address = above.node, above.address
     jobs = Jobs(root_of(root))
     logs = HostLogs(jobs)
     web = _WebHost()
     server = web_server(web_options_of(argparse.Namespace(), {}), web, partial(logs, ""), web.begins)
     url = "" if server is None else server.url
-    facts = HostFacts(name=name, node=node, address=address, pid=os.getpid(), http=url)
+    facts = HostFacts(name=name, node=node, address=address, pid=os.getpid(), http=url, follows=above.follows)
     taken = range_of_raylet(raylet_command())
 
     def relocate(order: Order, reason: str) -> bool:
         by = f"host {name} (pid {facts.pid} on {address})"
-        nodes = ray.nodes()
+        nodes = above.nodes()
         fresh = moved(order, node, nodes, by=by, time_ms=time.time_ns() // 1_000_000, reason=reason[:500])
         jobs.append(fresh)
         logs(order.job, f"moves away from {address}: {reason}")
         store = jobs.place(order.job).open_store()
         while order_after(store, fresh) is None:  # the order stands, so nobody else makes that host
             try:
-                ray.ensure_host(fresh)
+                above.ensure_host(fresh)
                 break
             except Exception as error:
                 logs(order.job, f"Ray gives no host on another worker yet: {error}")
                 time.sleep(RELOCATE_RETRY_S)
         return True
+
+    def give_way() -> None:
+        above.replaced()
+        os._exit(ExitCode.TRY_LATER)
 
     host = JobHost(
         facts,
@@ -80,7 +83,9 @@ def make_host(root: str, name: str) -> JobHost:
             make_job=partial(make_job, jobs, logs, address, taken, url),
             relocate=relocate,
             end_process=os._exit,
-            retire=lambda: ray.end_host(name),
+            give_way=give_way,
+            begun=above.begun,
+            retire=lambda: above.end_host(name),
             report=logs,
             masked=logs.masked,
         ),

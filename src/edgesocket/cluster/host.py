@@ -1,9 +1,9 @@
 """A process that runs jobs of a cluster: the same jobs as `edgesocket run`, told what to do by their orders.
 
-Ray starts this process, on a worker that fits, and starts it again when it or its machine is lost. All else is decided
-here, from what lies in the store: which jobs are its own, whether one is to stop, when one that failed is tried again.
-A host does not trust Ray to have only one of it: each start takes a number, and a process that sees a higher one ends
-at once. Nor does it have to: the commit log of each job is the fence.
+An actor of Ray's starts this process, on a worker that fits, and starts it again when it ends; Ray makes the actor anew
+when its machine is lost. All else is decided here, from what lies in the store: which jobs are its own, whether one is
+to stop, when one that failed is tried again. A host does not trust Ray to have only one of it: each start takes a
+number, and a process that sees a higher one ends at once. Nor does it have to: the commit log of each job is the fence.
 
 One thread looks round once a second, one a job runs it. Nothing here imports Ray.
 """
@@ -68,13 +68,18 @@ class JobPlace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """Where this host runs: its name, the Ray node's id and address, the process, and where its health is asked."""
+    """Where this host runs: its name, the Ray node's id and address, the process, and where its health is asked.
+
+    Attributes:
+        follows: number of the start that this process goes on from, under the same actor; 0: there was none.
+    """
 
     name: str
     node: str
     address: str
     pid: int
     http: str = ""
+    follows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,9 @@ class Surroundings:
             EdgeSocketError.
         relocate: puts a job on another worker, by an order of its own, because of a reason; returns whether it did.
             May raise anything.
-        end_process: ends the process at once, with an exit code.
+        end_process: ends the process at once, with an exit code; another one goes on.
+        give_way: ends the process at once, and the actor above it: another process has begun as this host.
+        begun: takes the number of this start.
         retire: ends the host for good: it has no job any more.
         report: takes a line for the log of a job ("" for the host's own).
         masked: a text about a job without the job's secrets.
@@ -101,6 +108,8 @@ class Surroundings:
     make_job: Callable[[Order, bool, Callable[[object], None]], Hosted]
     relocate: Callable[[Order, str], bool]
     end_process: Callable[[int], None]
+    give_way: Callable[[], None]
+    begun: Callable[[int], None]
     retire: Callable[[], None]
     report: Callable[[str, object], None]
     masked: Callable[[str, str], str] = lambda _job, text: text
@@ -164,9 +173,9 @@ class JobHost:
     # ---- the thread that looks round -----------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Look round for ever."""
+        """Look round for ever; returns only where another process has begun as this host."""
         self._begin()
-        while True:
+        while self._number:
             self._wake.wait(LOOK_S)
             self._wake.clear()
             self.turn()
@@ -176,8 +185,7 @@ class JobHost:
         now = self._around.now()
         try:
             if self._around.registry.is_replaced(self.facts.name, self._number):
-                self._around.report("", "another process has begun as this host: this one ends")
-                self._around.end_process(ExitCode.TRY_LATER)
+                self._give_way()
                 return
             self._take_orders(now)
             self._last_problem = ""
@@ -202,11 +210,23 @@ class JobHost:
                     self._wake.clear()
                     continue
                 start = {"time_ms": around.wall_ms(), "node": facts.node, "address": facts.address, "pid": facts.pid}
-                self._number = around.registry.begin_host(facts.name, start)
+                if facts.follows:
+                    number = around.registry.go_on_host(facts.name, start, facts.follows)
+                else:
+                    number = around.registry.begin_host(facts.name, start)
+                if number is None:
+                    self._give_way()
+                    return
+                self._number = number
+                around.begun(number)
             except EdgeSocketError as error:
                 around.report("", f"this host cannot begin: {error}")
                 time.sleep(LOOK_S)
         self.turn()
+
+    def _give_way(self) -> None:
+        self._around.report("", "another process has begun as this host: this one ends")
+        self._around.give_way()
 
     def _take_orders(self, now: float) -> None:
         """Find out which jobs are ours; each at its time, or when told."""
@@ -275,7 +295,7 @@ class JobHost:
             self._around.report(name, "another process may own this job, and it does not end by itself")
             self._around.end_process(ExitCode.TRY_LATER)
         if job.stuck:
-            self._around.report(name, "its engine hangs: this process ends, and Ray starts it again")
+            self._around.report(name, "its engine hangs: this process ends, and is started again")
             self._around.end_process(ExitCode.TRY_LATER)
 
     def _retire_when_idle(self, now: float) -> None:

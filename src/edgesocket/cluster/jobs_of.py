@@ -59,7 +59,14 @@ class JobView:
             return "PENDING"
         if not self.lives:
             return "LOST" if self.status is not None and self.beat is not None and not self.beat.closed else "STARTING"
-        return "RUNNING" if self.status is not None and self.status.get("state") == "running" else "STARTING"
+        return "RUNNING" if self._says_running else "STARTING"
+
+    @property
+    def _says_running(self) -> bool:
+        """Whether the process of the newest start says so; the one before it may still speak."""
+        if self.status is None or self.attempt is None or self.status.get("pid") != self.attempt.pid:
+            return False
+        return bool(self.status.get("state") == "running")
 
     @property
     def address(self) -> str:

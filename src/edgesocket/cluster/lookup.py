@@ -11,6 +11,7 @@ without Ray. Nothing in it is secret, and nothing can be changed through it.
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import threading
@@ -32,6 +33,8 @@ KEPT_S = 0.5
 
 KEPT_ANSWERS = 20_000
 REQUEST_S = 5.0
+"""So long may a peer take for its request, however it cuts it into pieces."""
+
 MOST_REQUESTS = 64
 """At a time; further ones wait in the kernel's backlog."""
 
@@ -135,11 +138,35 @@ class LookupServer(ThreadingMixIn, HTTPServer):
         """A peer that leaves in the middle is nothing to tell."""
 
 
+class _Request(io.RawIOBase):
+    """Reads a request by a deadline."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__()
+        self._sock = sock
+        self._deadline = time.monotonic() + REQUEST_S
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request took too long")
+        self._sock.settimeout(left_s)
+        return self._sock.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: LookupServer
     timeout = REQUEST_S
     server_version = "edgesocket"
     sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection))
 
     def do_GET(self) -> None:
         try:

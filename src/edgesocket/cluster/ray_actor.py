@@ -1,100 +1,184 @@
-"""The Ray actor that a host process is. Imported by Ray's workers; Ray itself is imported only inside.
+"""The Ray actor of a host: it starts the process of the host's jobs, and starts it again when that ends.
+
+Imported by Ray's workers; Ray itself is imported only inside. The jobs are not in the actor's own process because Ray
+takes more than a second to start one, and starts it anywhere; this one is back in half a second, on the same worker,
+where the successor of a dead owner need not wait for a lease. What Ray is for is the loss of the worker.
 
 The constructor returns at once and never fails: Ray does not start an actor again whose constructor raised, and starts
-one that died in it again without any pause. All work is done by a thread of its own (`cluster.host`).
+one that died in it again without any pause. All work is done by a thread of its own.
 """
 
 from __future__ import annotations
 
-import importlib
+import multiprocessing
 import os
+import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from edgesocket.cluster.host_link import Answers, Asked, Link
 from edgesocket.errors import ExitCode
 
-WATCHDOG_S = 10.0
-"""A process that shows no sign of life for so long is killed by the kernel, and started again by Ray."""
-
-FEED_S = 1.0
 BROKEN_PAUSE_S = 30.0
 """Between tries to begin where something is missing on this worker."""
 
+STATES_S = 1.5
+"""How long the process of the jobs may take to say what they do."""
 
-class Running(Protocol):
-    """The host inside the actor: `cluster.host.JobHost` and what belongs to it."""
 
-    def run(self) -> None:
-        """Work for ever."""
+class Surrounding(Asked, Protocol):
+    """Ray, as the actor uses it."""
 
-    def look(self, job: str) -> None:
-        """There is a new order for this job."""
-
-    def states(self) -> dict[str, dict[str, Any]]:
-        """What each job is doing."""
+    def own_node(self) -> tuple[str, str]:
+        """Id and IP address of the node that this process is on."""
 
 
 class HostActor:
-    """One host process.
+    """One host.
 
     Args:
         root: where the states of the cluster's jobs lie, as text.
         name: of this host.
-        factory: `module:function` that makes the `Running` of (root, name).
+        factory: `module:function`, see `cluster.jobs_process.Factory`.
+        connect: connects to Ray; for tests.
+        end: ends this process; for tests.
     """
 
-    def __init__(self, root: str, name: str, factory: str) -> None:
-        self._arguments = (root, name)
-        self._factory = factory
-        self._host: Running | None = None
-        self._told: list[str] = []
+    def __init__(
+        self,
+        root: str,
+        name: str,
+        factory: str,
+        connect: Callable[[str], Surrounding] | None = None,
+        end: Callable[[int], Any] = os._exit,
+    ) -> None:
+        self._root, self._name, self._factory = root, name, factory
+        self._connect = connect or _connect
+        self._end = end
+        self._below: _Below | None = None
+        self._follows = 0
         self._problem = ""
+        self._closed = threading.Event()
+        # The kernel ends the process of the jobs with the thread that started it: this one is there for ever.
         threading.Thread(target=self._serve, name="edgesocket-host", daemon=True).start()
-        threading.Thread(target=_feed_watchdog, name="edgesocket-watchdog", daemon=True).start()
 
     def look(self, job: str) -> int:
-        """There is a new order for this job. Returns the pid."""
-        if self._host is None:
-            self._told.append(job)
-        else:
-            self._host.look(job)
+        """There is a new order for this job. Returns the actor's pid."""
+        below = self._below
+        if below is not None:  # else the next process looks at all orders as it begins
+            below.link.send("look", job)
         return os.getpid()
 
     def states(self) -> dict[str, Any]:
-        """What this host and its jobs are doing, as JSON."""
-        jobs = {} if self._host is None else self._host.states()
-        return {"pid": os.getpid(), "problem": self._problem, "jobs": jobs}
+        """What this host and its jobs are doing, as JSON. `pid`: of the process of the jobs; 0: there is none."""
+        below, problem, jobs = self._below, self._problem, {}
+        if below is not None:
+            try:
+                (jobs,) = below.answers.ask("states", timeout_s=STATES_S)
+            except TimeoutError:
+                problem = problem or "the process of the jobs does not answer"
+        return {"pid": 0 if below is None else below.process.pid, "problem": problem, "jobs": jobs}
+
+    def close(self) -> None:
+        """End the process of the jobs, and start no other."""
+        self._closed.set()
+        below = self._below
+        if below is not None:
+            below.process.kill()
 
     def _serve(self) -> None:
-        while True:
+        while not self._closed.is_set():
+            begun = False
             try:
-                module, _, function = self._factory.partition(":")
-                make: Callable[[str, str], Running] = getattr(importlib.import_module(module), function)
-                self._host = make(*self._arguments)
-                self._problem = ""
-                for job in self._told:
-                    self._host.look(job)
-                self._host.run()
+                begun = self._look_after_one()
             except Exception as error:
                 self._problem = f"{type(error).__name__}: {error}"
-                text = f"host {self._arguments[1]} does not work:\n{traceback.format_exc()}"
+                text = f"host {self._name} does not work:\n{traceback.format_exc()}"
                 print(text, file=sys.stderr, flush=True)  # noqa: T201  goes to Ray's log of this process
-                if self._host is not None:
-                    os._exit(ExitCode.BUG)  # jobs may run: what looks after them must not be missing
-            time.sleep(BROKEN_PAUSE_S)
+            if not begun:  # one that had begun paces itself, by the starts that it finds noted
+                self._closed.wait(BROKEN_PAUSE_S)
+
+    def _look_after_one(self) -> bool:
+        """Start the process of the jobs and stay until it ends. Returns whether it had begun as the host."""
+        around = self._connect(self._root)
+        node, address = around.own_node()
+        here, there = multiprocessing.Pipe()
+        try:
+            process = self._start(node, address, there.fileno())
+        finally:
+            there.close()
+        below = self._below = _Below(Link(here), process, around)
+        begun = False
+        try:
+            while (message := below.link.receive()) is not None:
+                kind, *rest = message
+                if kind == "begun":
+                    begun, self._follows, self._problem = True, rest[0], ""
+                elif kind == "problem":
+                    self._problem = rest[0]
+                elif kind == "replaced":
+                    self._end(ExitCode.TRY_LATER)
+                elif kind == "states":
+                    below.answers.take(rest[0], tuple(rest[1:]))
+                else:
+                    below.ask_ray(*rest)
+        finally:
+            self._below = None
+            below.link.close()
+            process.kill()
+            process.wait()
+        return begun
+
+    def _start(self, node: str, address: str, fd: int) -> subprocess.Popen[bytes]:
+        options = {
+            "factory": self._factory, "root": self._root, "name": self._name, "node": node, "address": address,
+            "fd": fd, "parent": os.getpid(), "follows": self._follows,
+        }  # fmt: skip
+        command = [sys.executable, "-P", "-m", "edgesocket.cluster.jobs_process"]
+        for option, value in options.items():
+            command.append(f"--{option}={value}")
+        # Whatever Ray made importable here is to be importable there.
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
+        return subprocess.Popen(  # noqa: S603  # nosec B603 - our own module, no shell
+            command, pass_fds=[fd], stdin=subprocess.DEVNULL, env=environ
+        )
 
 
-def _feed_watchdog() -> None:
-    from edgesocket.cluster.watchdog import Watchdog
+class _Below:
+    """The process of the jobs, as its actor sees it."""
 
-    watchdog = Watchdog(WATCHDOG_S)
-    while watchdog.armed:
-        watchdog.feed()
-        time.sleep(FEED_S)
+    def __init__(self, link: Link, process: subprocess.Popen[bytes], around: Asked) -> None:
+        self.link = link
+        self.process = process
+        self.answers = Answers(link)
+        self._around = around
+        self._asking = threading.Lock()
+
+    def ask_ray(self, number: int, what: str, arguments: tuple[Any, ...]) -> None:
+        """Ask Ray on a thread of its own, one question at a time: it may not answer for long."""
+        if not self._asking.acquire(blocking=False):
+            self.link.send("answer", number, None, "Ray has not answered the question before yet")
+            return
+        threading.Thread(target=self._ask, args=(number, what, arguments), name="edgesocket-ray", daemon=True).start()
+
+    def _ask(self, number: int, what: str, arguments: tuple[Any, ...]) -> None:
+        value, problem = None, ""
+        try:
+            value = getattr(self._around, what)(*arguments)
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+        finally:
+            self._asking.release()
+        self.link.send("answer", number, value, problem)
+
+
+def _connect(root: str) -> Surrounding:
+    from edgesocket.cluster.ray_cluster import RayCluster
+
+    return RayCluster(root, "")
 
 
 def ancestors(pid: int) -> Iterator[list[str]]:
@@ -110,7 +194,7 @@ def ancestors(pid: int) -> Iterator[list[str]]:
 
 
 def raylet_command() -> list[str]:
-    """The command line of the raylet that started this process; empty where there is none."""
+    """The command line of the raylet that started this process, or the one above it; empty where there is none."""
     for command in ancestors(os.getpid()):
         if command and command[0].rpartition("/")[2] == "raylet":
             return command

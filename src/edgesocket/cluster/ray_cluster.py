@@ -97,16 +97,26 @@ class RayCluster:
         )
         actor.remote(self.root, order.host, FACTORY)
 
-    def tell(self, news: Sequence[tuple[str, str]]) -> None:
-        """Tell hosts of new orders: host and job of each. One that does not hear finds out by itself."""
-        asked = []
+    def tell(self, news: Sequence[tuple[str, str]]) -> list[str]:
+        """Tell hosts of new orders: host and job of each. Returns those that are no more.
+
+        One that does not hear in time finds out by itself.
+        """
+        asked: dict[Any, str] = {}
+        gone = []
         for host, job in news:
             try:
-                asked.append(self._handle(host).look.remote(job))
-            except ValueError:  # it is gone; the order stands in the store
-                continue
+                asked[self._handle(host).look.remote(job)] = host
+            except ValueError:
+                gone.append(host)
         if asked:
-            self._ray.wait(asked, num_returns=len(asked), timeout=TELL_S)
+            heard, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=TELL_S)
+            for answer in heard:
+                try:
+                    self._ray.get(answer, timeout=TELL_S)
+                except Exception:  # it ended, for good or to be started again
+                    gone.append(asked[answer])
+        return gone
 
     def states(self, host: str, timeout_s: float = TELL_S) -> dict[str, Any] | None:
         """What a host says of itself, or None where it does not answer."""

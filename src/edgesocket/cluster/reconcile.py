@@ -57,6 +57,10 @@ def reconcile(jobs: Jobs, workers: Workers, names: Iterable[str] | None = None) 
             there.add(order.host)
             result.made.append(order.host)
     if names is not None:
-        # A host that was made just now reads its orders by itself.
-        workers.tell([(order.host, order.job) for order in result.jobs if order.host in before])
+        # A host that was made just now reads its orders by itself; one that was there may have retired meanwhile.
+        gone = set(workers.tell([(order.host, order.job) for order in result.jobs if order.host in before]))
+        for order in result.jobs:
+            if order.host in gone:
+                gone.remove(order.host)
+                workers.ensure_host(order)
     return result

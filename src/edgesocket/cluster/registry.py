@@ -68,6 +68,15 @@ class Registry:
                 return number
         raise StoreError(f"host {host}: no number could be taken for this start")
 
+    def go_on_host(self, host: str, facts: dict[str, object], after: int) -> int | None:
+        """As `begin_host`, for a process that goes on where the start `after` of this host ended.
+
+        None: another process has begun as this host since, so this one is not to.
+        """
+        number = after + 1
+        made = self._store.perform(Create(f"hosts/{host}/starts/{number:0{_DIGITS}}.json", json.dumps(facts).encode()))
+        return number if made else None
+
     def starts_ms(self, host: str, newest: int = 16) -> list[int]:
         """When this host was started, the newest times: Unix time in ms."""
         found = []

@@ -23,8 +23,8 @@ class Workers(Protocol):
     def ensure_host(self, order: Order) -> None:
         """See that the host of an order exists."""
 
-    def tell(self, news: Sequence[tuple[str, str]]) -> None:
-        """Tell hosts of new orders: host and job of each. One that does not hear finds out by itself."""
+    def tell(self, news: Sequence[tuple[str, str]]) -> list[str]:
+        """Tell hosts of new orders: host and job of each. Returns those that are no more."""
 
     def port_ranges(self, nodes: Sequence[Node], registry: Registry) -> list[tuple[str, PortRange]]:
         """The ports that are taken on these nodes."""

@@ -50,6 +50,7 @@ class FakeWorkers:
         self._nodes = list(nodes)
         self.hosts: list[str] = []
         self.told: list[tuple[str, str]] = []
+        self.retired: list[str] = []
 
     def nodes(self) -> list[Node]:
         return self._nodes
@@ -61,8 +62,9 @@ class FakeWorkers:
         if order.host not in self.hosts:
             self.hosts.append(order.host)
 
-    def tell(self, news: Sequence[tuple[str, str]]) -> None:
+    def tell(self, news: Sequence[tuple[str, str]]) -> list[str]:
         self.told += news
+        return self.retired
 
     def port_ranges(self, nodes: Sequence[Node], registry: Registry) -> list[tuple[str, PortRange]]:
         return []

@@ -50,12 +50,17 @@ class Bench:
     clock: float = 0.0
     wall_ms: int = 1_000_000_000
     exits: list[int] = field(default_factory=list)
+    gave_way: int = 0
+    begun: list[int] = field(default_factory=list)
     retired: int = 0
     moves: list[str] = field(default_factory=list)
     refuse: ConfigError | None = None
     lines: list[tuple[str, str]] = field(default_factory=list)
 
-    def host(self, name: str = "edge") -> JobHost:
+    def host(self, name: str = "edge", follows: int = 0) -> JobHost:
+        def give_way() -> None:
+            self.gave_way += 1
+
         def retire() -> None:
             self.retired += 1
 
@@ -64,10 +69,11 @@ class Bench:
             return False
 
         host = JobHost(
-            HostFacts(name=name, node="n", address="10.0.0.1", pid=7),
+            HostFacts(name=name, node="n", address="10.0.0.1", pid=7, follows=follows),
             Surroundings(
                 registry=self.jobs.registry, place=self.jobs.place, make_job=self.make, relocate=relocate,
-                end_process=self.exits.append, retire=retire, now=lambda: self.clock, wall_ms=lambda: self.wall_ms,
+                end_process=self.exits.append, give_way=give_way, begun=self.begun.append, retire=retire,
+                now=lambda: self.clock, wall_ms=lambda: self.wall_ms,
                 report=lambda job, event: self.lines.append((job, str(event))),
             ),
         )  # fmt: skip
@@ -216,16 +222,43 @@ def test_a_moved_job_is_not_taken_over_from_the_host_that_lets_it_go(bench: Benc
     third.stop()
 
 
-def test_a_replaced_host_ends_its_process_at_once(bench: Bench) -> None:
+def test_a_replaced_host_gives_way_at_once(bench: Bench) -> None:
     submit(bench.jobs, submission(), CLUSTER)
     old = bench.host()
     job = bench.next_job()
     old.turn()
-    assert bench.exits == []
+    assert bench.gave_way == 0
     bench.host()
     old.turn()
-    assert bench.exits == [75]
+    assert bench.gave_way == 1
+    assert bench.begun == [1, 2]
     job.stop()
+    bench.next_job().stop()
+
+
+def test_a_process_goes_on_where_the_one_before_it_ended(bench: Bench) -> None:
+    submit(bench.jobs, submission(), CLUSTER)
+    bench.host()
+    killed = bench.next_job()
+    bench.host(follows=1)
+    bench.next_job().stop()
+    killed.stop()
+    assert bench.begun == [1, 2]
+    assert bench.gave_way == 0
+
+
+def test_a_process_after_one_that_was_replaced_begins_nothing(bench: Bench) -> None:
+    """On a worker that was cut off, say: the job runs elsewhere by now."""
+    submit(bench.jobs, submission(), CLUSTER)
+    bench.host()
+    killed = bench.next_job()
+    bench.host()
+    late = bench.host(follows=1)
+    assert bench.gave_way == 1
+    assert bench.begun == [1, 2]
+    assert late.states() == {}
+    late.run()  # returns
+    killed.stop()
     bench.next_job().stop()
 
 

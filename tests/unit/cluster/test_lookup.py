@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -41,6 +43,20 @@ def url(jobs: Jobs) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+@pytest.mark.parametrize("piece", [b"G", b"\n"])
+def test_who_drips_a_request_is_not_waited_for(url: str, piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgesocket.cluster.lookup.REQUEST_S", 0.3)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 5) as peer:
+        while time.monotonic() - began < 10:
+            try:
+                peer.sendall(piece)
+            except OSError:
+                break
+            time.sleep(0.05)
+    assert time.monotonic() - began < 5
 
 
 def get(url: str) -> dict[str, Any]:

@@ -149,6 +149,17 @@ def test_reconcile_makes_the_hosts_that_are_missing_and_no_other(jobs: Jobs) -> 
     assert reconcile(jobs, workers).made == []
 
 
+def test_reconcile_makes_a_host_anew_that_retired_as_it_was_told(jobs: Jobs) -> None:
+    submit(jobs, submission("one", 1001), CLUSTER)
+    workers = FakeWorkers()
+    workers.hosts = ["one"]
+    workers.retired = ["one"]
+    made: list[str] = []
+    workers.ensure_host = lambda order: made.append(order.host)  # type: ignore[method-assign]
+    reconcile(jobs, workers, ["one"])
+    assert made == ["one"]
+
+
 def test_reconcile_goes_on_past_an_order_that_cannot_be_read(jobs: Jobs) -> None:
     submit(jobs, submission("one", 1001), CLUSTER)
     submit(jobs, submission("two", 1002), CLUSTER)
