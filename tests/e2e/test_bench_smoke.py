@@ -128,6 +128,7 @@ def test_the_two_generators_send_the_same_bytes() -> None:
     assert sent[0] == sent[1]
 
 
+@pytest.mark.alone
 def test_the_harness_measures_the_comparison_servers(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", "--quick", "--no-product", "--seconds", "0.1", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)

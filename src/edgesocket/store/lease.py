@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
 from edgesocket.errors import FencedError, NotOwnerError, StoreError
@@ -59,9 +59,12 @@ class Beat:
         return f"pid {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
 
 
+_FIELDS = tuple(field.name for field in fields(Beat))
+
+
 def encode_beat(beat: Beat) -> bytes:
     """The bytes of a beat."""
-    return json.dumps(asdict(beat)).encode("ascii")
+    return json.dumps({name: getattr(beat, name) for name in _FIELDS}).encode("ascii")
 
 
 def parse_beat(data: bytes | None) -> Beat | None:

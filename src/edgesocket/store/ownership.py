@@ -5,7 +5,8 @@ shared directory without working locks), and the commit log decides (checkpoint/
 that from happening by accident, names the holder, and lets a starter take over from a dead one without waiting.
 
 - `lock` is held with flock(2) for as long as the process lives; the file stays, the lock does not.
-- `beat` is replaced every second, and padded to one size, so that a full disk does not stop it.
+- `beat` is written over every second, padded to one size, so that a full disk does not stop it. Who reads it in that
+  very moment may find what is no beat, and looks again.
 
 The rules are in lease.py.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,11 +27,19 @@ from edgesocket.store.lease import BEAT_MS, LEASE_MS, Beat, LeasedOwner, encode_
 __all__ = ["BEAT_MS", "LEASE_MS", "Beat", "Owner", "read_beat"]
 
 _BEAT_BYTES = 1024
+_READS = 3
+_LOOK_AGAIN_S = 0.005
 
 
 def read_beat(directory: Path) -> Beat | None:
     """The newest beat in a state directory; None where there is none, or no readable one."""
-    return parse_beat(_read_bytes(directory / "beat"))
+    for _ in range(_READS):
+        data = _read_bytes(directory / "beat")
+        beat = parse_beat(data)
+        if beat is not None or data is None:
+            return beat
+        time.sleep(_LOOK_AGAIN_S)
+    return None
 
 
 class Owner(LeasedOwner):
@@ -73,17 +83,24 @@ class Owner(LeasedOwner):
 
     def _write(self, beat: Beat) -> None:
         data = encode_beat(beat).ljust(_BEAT_BYTES)
-        fresh = self._beat_path.with_name(f".beat-{beat.pid}-{id(self):x}")
         try:
             try:
-                _write_file(fresh, os.O_CREAT | os.O_TRUNC, data)
-                fresh.replace(self._beat_path)
-            except OSError:
-                # A full disk is no reason to lose the job: what is there already can be written over.
+                # Written over: that needs no room on a full disk, and a third of the time that a new file takes.
                 _write_file(self._beat_path, 0, data)
-                fresh.unlink(missing_ok=True)
+            except FileNotFoundError:
+                self._write_first(data)
         except OSError as error:
             raise StoreError(f"{self._beat_path}: cannot be written: {error.strerror or error}") from error
+
+    def _write_first(self, data: bytes) -> None:
+        """Make the file, whole from its first moment on."""
+        fresh = self._beat_path.with_name(f".beat-{os.getpid()}-{id(self):x}")
+        try:
+            _write_file(fresh, os.O_CREAT | os.O_TRUNC, data)
+            fresh.replace(self._beat_path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
 
     def _try_lock(self) -> None:
         if self._lock is None:
@@ -124,7 +141,11 @@ def _write_file(path: Path, flags: int, data: bytes) -> None:
 
 def _read_bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, 2 * _BEAT_BYTES)
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         return None
     except OSError as error:
