@@ -68,6 +68,13 @@ class FakeHost:
             try:
                 if self._next == "nodes":
                     self.said["nodes"] = [node.labels["zone"] for node in self.above.nodes()]
+                elif self._next == "both":
+                    asking = [threading.Thread(target=self.above.nodes) for _ in range(2)]
+                    for one in asking:
+                        one.start()
+                    for one in asking:
+                        one.join()
+                    self.said["both"] = True
                 elif self._next == "ensure":
                     self.above.ensure_host(None)  # type: ignore[arg-type]
                 elif self._next == "retire":
@@ -83,6 +90,12 @@ class FakeHost:
 
     def states(self) -> dict[str, dict[str, Any]]:
         return {"edge": self.said}
+
+
+def starts_a_daemon(root: str, name: str, above: Above) -> FakeHost:
+    """What it starts lives on, and has every descriptor that it could inherit."""
+    subprocess.Popen(["sleep", "60"], close_fds=False, start_new_session=True)
+    return FakeHost(root, name, above)
 
 
 def fails(root: str, name: str, above: Above) -> FakeHost:
@@ -102,7 +115,7 @@ class Pair:
 
     def pid(self) -> int:
         """Of the process below, once it has begun."""
-        wait_until(lambda: self.said("name"))
+        wait_until(lambda: self.actor._below is not None and self.actor._below.begun)
         return int(self.actor.states()["pid"])
 
 
@@ -127,8 +140,12 @@ def test_the_process_is_told_where_it_is_and_asks_through_the_actor(pair: Pair) 
     wait_until(lambda: pair.said("nodes") == ["a"])
     pair.actor.look("ensure")
     wait_until(lambda: pair.said("error") == "Ray is away")
+    pair.actor.look("both")
+    wait_until(lambda: pair.said("both"))
     pair.actor.look("retire")
     wait_until(lambda: pair.ray.ended == ["edge"])
+    with pytest.raises(RuntimeError, match="retires"):
+        pair.actor.look("nodes")
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSEGV, "a bug"])
@@ -144,10 +161,22 @@ def test_a_process_that_ends_is_back_and_goes_on_from_its_number(pair: Pair, way
     assert time.monotonic() - began < 10
 
 
+def test_what_a_killed_process_had_started_keeps_nobody_waiting() -> None:
+    pairs = make_pair("starts_a_daemon")
+    pair = next(pairs)
+    first = pair.pid()
+    began = time.monotonic()
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: pair.said("follows") == 1)
+    assert time.monotonic() - began < 20
+    assert next(pairs, None) is None
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the timer is Linux's")
 def test_a_process_that_hangs_is_killed_and_is_back(pair: Pair) -> None:
     first = pair.pid()
     os.kill(first, signal.SIGSTOP)
+    wait_until(lambda: _state(first) == "T")
     assert pair.actor.states()["problem"] == "the process of the jobs does not answer"
     wait_until(lambda: pair.said("follows") == 1, 30)
     assert pair.pid() != first

@@ -52,7 +52,9 @@ def make_host(root: str, name: str, above: Above) -> JobHost:
     web = _WebHost()
     server = web_server(web_options_of(argparse.Namespace(), {}), web, partial(logs, ""), web.begins)
     url = "" if server is None else server.url
-    facts = HostFacts(name=name, node=node, address=address, pid=os.getpid(), http=url, follows=above.follows)
+    facts = HostFacts(
+        name=name, node=node, address=address, pid=os.getpid(), http=url, follows=above.follows, before=above.before
+    )
     taken = range_of_raylet(raylet_command())
 
     def relocate(order: Order, reason: str) -> bool:

@@ -73,9 +73,11 @@ class Attempts:
         self._store = store
 
     def newest(self) -> Attempt | None:
-        """The last start, or None."""
-        names = self._names()
-        return self._read(names[-1]) if names else None
+        """The last start, or None. Of two of one host the one of its later process, which replaced the other."""
+        found = [attempt for name in self._names()[-2:] if (attempt := self._read(name)) is not None]
+        if len(found) == 2 and found[0].host == found[1].host and found[0].order == found[1].order:
+            return max(reversed(found), key=lambda attempt: attempt.start)
+        return found[-1] if found else None
 
     def wait_s(self, now_ms: int) -> float:
         """Seconds from now until the next start is allowed."""

@@ -72,6 +72,7 @@ class HostFacts:
 
     Attributes:
         follows: number of the start that this process goes on from, under the same actor; 0: there was none.
+        before: pid of the process before this one, under the same actor; 0: there was none.
     """
 
     name: str
@@ -80,6 +81,7 @@ class HostFacts:
     pid: int
     http: str = ""
     follows: int = 0
+    before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,7 @@ class JobHost:
                     continue
                 start = {"time_ms": around.wall_ms(), "node": facts.node, "address": facts.address, "pid": facts.pid}
                 if facts.follows:
-                    number = around.registry.go_on_host(facts.name, start, facts.follows)
+                    number = around.registry.go_on_host(facts.name, start, facts.follows, facts.before)
                 else:
                     number = around.registry.begin_host(facts.name, start)
                 if number is None:
@@ -307,7 +309,10 @@ class JobHost:
         elif now - self._idle_since > IDLE_S:
             self._idle_since = now
             self._around.report("", "this host has no job any more, and ends")
-            self._around.retire()
+            try:
+                self._around.retire()
+            except Exception as error:  # it tries again, a while later
+                self._around.report("", f"it cannot end yet: {error}")
 
     # ---- the thread of a job -------------------------------------------------------------------------------------
 
@@ -335,6 +340,9 @@ class JobHost:
             try:
                 if order_after(slot.store, slot.order) is not None:
                     self.look(slot.order.job)
+                    return False
+                if self._around.registry.is_replaced(self.facts.name, self._number):
+                    self._wake.set()  # and whoever came after us is to be seen as the last one who started it
                     return False
                 pause_s = attempts.wait_s(self._around.wall_ms())
                 if not pause_s:

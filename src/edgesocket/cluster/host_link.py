@@ -1,6 +1,7 @@
 """What the actor of a host and the process of its jobs say to each other, over a pair of sockets.
 
-Both are on one machine, and of one version. A message is a tuple; its first part says which:
+Both are on one machine, and of one version: an actor that finds another one on the disk ends, and is made anew. A
+message is a tuple; its first part says which:
 
 | downwards | |
 |---|---|
@@ -19,6 +20,10 @@ Both are on one machine, and of one version. A message is a tuple; its first par
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import sys
 import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -56,7 +61,7 @@ class Link:
         try:
             with self._sending:
                 self._connection.send(message)
-        except (OSError, ValueError):  # ValueError: this end was closed
+        except OSError:  # also: this end was closed
             return
 
     def receive(self) -> tuple[Any, ...] | None:
@@ -67,9 +72,18 @@ class Link:
             return None
         return message
 
+    def hang_up(self) -> None:
+        """Let `receive` end once it has read what is there, whoever else has the other end open."""
+        try:
+            with socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is over already
+
     def close(self) -> None:
-        """The other end notices."""
-        self._connection.close()
+        """The other end notices. Nobody may be in a `send` that blocks."""
+        with self._sending:
+            self._connection.close()
 
 
 class Answers:
@@ -119,12 +133,14 @@ class Above:
         link: to the actor.
         node, address: the Ray node that both are on.
         follows: number of the start that this process goes on from; 0: there was none.
+        before: pid of the process before this one; 0: there was none.
     """
 
-    def __init__(self, link: Link, node: str, address: str, follows: int = 0) -> None:
-        self.node, self.address, self.follows = node, address, follows
+    def __init__(self, link: Link, node: str, address: str, follows: int = 0, before: int = 0) -> None:
+        self.node, self.address, self.follows, self.before = node, address, follows, before
         self.answers = Answers(link)
         self._link = link
+        self._one_at_a_time = threading.Lock()
 
     def nodes(self) -> Sequence[Node]:
         """The nodes that Ray knows. Raises RuntimeError, TimeoutError."""
@@ -148,7 +164,18 @@ class Above:
         self._link.send("replaced")
 
     def _ask(self, what: str, *arguments: Any) -> Any:
-        value, error = self.answers.ask("ask", what, arguments, timeout_s=ASK_S)
+        if not self._one_at_a_time.acquire(timeout=ASK_S):
+            raise TimeoutError(f"Ray has not answered another question for {ASK_S:g} s")
+        try:
+            value, error = self.answers.ask("ask", what, arguments, timeout_s=ASK_S)
+        finally:
+            self._one_at_a_time.release()
         if error:
             raise RuntimeError(error)
         return value
+
+
+def complain(text: str) -> None:
+    """Say something in Ray's log of this process, which may be on a full disk."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  that is where it goes

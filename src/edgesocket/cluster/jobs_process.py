@@ -13,20 +13,18 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Protocol
 
-from edgesocket.cluster.host_link import Above, Link
-from edgesocket.cluster.watchdog import Watchdog
+from edgesocket.cluster.host_link import Above, Link, complain
+from edgesocket.cluster.watchdog import watch_this_process
 from edgesocket.errors import ExitCode
 
 WATCHDOG_S = 10.0
 """A process that shows no sign of life for so long is killed by the kernel, and started again by its actor."""
 
-FEED_S = 1.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,12 +49,13 @@ def main() -> NoReturn:
     """The process."""
     args = _parser().parse_args()
     _die_with(args.parent)
+    os.set_inheritable(args.fd, False)  # whatever is started here is not to keep the link open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for whoever started Ray there
     link = Link(Connection(args.fd))
-    above = Above(link, args.node, args.address, args.follows)
+    above = Above(link, args.node, args.address, args.follows, args.before)
     inner = _Inner(link, above)
     threading.Thread(target=inner.listen, name="edgesocket-link", daemon=True).start()
-    threading.Thread(target=_feed_watchdog, name="edgesocket-watchdog", daemon=True).start()
+    watch_this_process(WATCHDOG_S)
     try:
         module, _, function = args.factory.partition(":")
         make: Factory = getattr(importlib.import_module(module), function)
@@ -64,8 +63,7 @@ def main() -> NoReturn:
         inner.host.run()
     except BaseException as error:
         link.send("problem", f"{type(error).__name__}: {error}")
-        text = f"host {args.name} does not work:\n{traceback.format_exc()}"
-        print(text, file=sys.stderr, flush=True)  # noqa: T201  goes to Ray's log of the actor
+        complain(f"host {args.name} does not work:\n{traceback.format_exc()}")
         os._exit(ExitCode.BUG)  # jobs may run: what looks after them must not be missing
     os._exit(ExitCode.TRY_LATER)
 
@@ -79,16 +77,20 @@ class _Inner:
         self._above = above
 
     def listen(self) -> None:
-        """Until the actor is gone; then nothing of this process goes on."""
-        while (message := self._link.receive()) is not None:
-            kind, *rest = message
-            if kind == "answer":
-                self._above.answers.take(rest[0], tuple(rest[1:]))
-            elif kind == "states":
-                self._link.send("states", rest[0], {} if self.host is None else self.host.states())
-            elif kind == "look" and self.host is not None:
-                self.host.look(rest[0])
-        os._exit(ExitCode.TRY_LATER)
+        """Until the actor is gone, or cannot be understood; then nothing of this process goes on."""
+        try:
+            while (message := self._link.receive()) is not None:
+                self._hear(*message)
+        finally:
+            os._exit(ExitCode.TRY_LATER)
+
+    def _hear(self, kind: str, *rest: Any) -> None:
+        if kind == "answer":
+            self._above.answers.take(rest[0], tuple(rest[1:]))
+        elif kind == "states":
+            self._link.send("states", rest[0], {} if self.host is None else self.host.states())
+        elif kind == "look" and self.host is not None:
+            self.host.look(rest[0])
 
 
 def _die_with(parent: int) -> None:
@@ -97,13 +99,6 @@ def _die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before that
         os._exit(ExitCode.TRY_LATER)
-
-
-def _feed_watchdog() -> None:
-    watchdog = Watchdog(WATCHDOG_S)
-    while watchdog.armed:
-        watchdog.feed()
-        time.sleep(FEED_S)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fd", required=True, type=int, help="the link to the actor")
     parser.add_argument("--parent", required=True, type=int, help="pid of the actor")
     parser.add_argument("--follows", required=True, type=int, help="number of the start before this one, or 0")
+    parser.add_argument("--before", required=True, type=int, help="pid of the process before this one, or 0")
     return parser
 
 

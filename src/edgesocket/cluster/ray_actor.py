@@ -19,11 +19,18 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from edgesocket.cluster.host_link import Answers, Asked, Link
+from edgesocket.cluster.host_link import Answers, Asked, Link, complain
+from edgesocket.cluster.watchdog import watch_this_process
 from edgesocket.errors import ExitCode
 
 BROKEN_PAUSE_S = 30.0
 """Between tries to begin where something is missing on this worker."""
+
+WATCHDOG_S = 60.0
+"""An actor without a sign of life for so long is killed by the kernel, its jobs with it, and Ray makes another."""
+
+_WRONG_OPTIONS = 2
+"""How a process ends that does not know its command line: it is of another version than this one."""
 
 STATES_S = 1.5
 """How long the process of the jobs may take to say what they do."""
@@ -59,14 +66,19 @@ class HostActor:
         self._connect = connect or _connect
         self._end = end
         self._below: _Below | None = None
-        self._follows = 0
+        self._follows = self._before = 0
+        self._retires = False
         self._problem = ""
         self._closed = threading.Event()
         # The kernel ends the process of the jobs with the thread that started it: this one is there for ever.
         threading.Thread(target=self._serve, name="edgesocket-host", daemon=True).start()
+        if connect is None:
+            watch_this_process(WATCHDOG_S)
 
     def look(self, job: str) -> int:
-        """There is a new order for this job. Returns the actor's pid."""
+        """There is a new order for this job. Returns the actor's pid. Raises RuntimeError where the host retires."""
+        if self._retires:
+            raise RuntimeError(f"host {self._name} retires")
         below = self._below
         if below is not None:  # else the next process looks at all orders as it begins
             below.link.send("look", job)
@@ -96,8 +108,7 @@ class HostActor:
                 begun = self._look_after_one()
             except Exception as error:
                 self._problem = f"{type(error).__name__}: {error}"
-                text = f"host {self._name} does not work:\n{traceback.format_exc()}"
-                print(text, file=sys.stderr, flush=True)  # noqa: T201  goes to Ray's log of this process
+                complain(f"host {self._name} does not work:\n{traceback.format_exc()}")
             if not begun:  # one that had begun paces itself, by the starts that it finds noted
                 self._closed.wait(BROKEN_PAUSE_S)
 
@@ -111,31 +122,43 @@ class HostActor:
         finally:
             there.close()
         below = self._below = _Below(Link(here), process, around)
-        begun = False
         try:
             while (message := below.link.receive()) is not None:
-                kind, *rest = message
-                if kind == "begun":
-                    begun, self._follows, self._problem = True, rest[0], ""
-                elif kind == "problem":
-                    self._problem = rest[0]
-                elif kind == "replaced":
-                    self._end(ExitCode.TRY_LATER)
-                elif kind == "states":
-                    below.answers.take(rest[0], tuple(rest[1:]))
-                else:
-                    below.ask_ray(*rest)
+                self._hear(below, *message)
         finally:
             self._below = None
-            below.link.close()
-            process.kill()
-            process.wait()
-        return begun
+            self._retires = False
+            self._before = process.pid
+            below.end()
+        if not below.begun:
+            self._explain(process.returncode)
+        return below.begun
+
+    def _hear(self, below: _Below, kind: str, *rest: Any) -> None:
+        if kind == "begun":
+            below.begun, self._follows, self._problem = True, rest[0], ""
+        elif kind == "problem":
+            self._problem = rest[0]
+        elif kind == "replaced":
+            self._end(ExitCode.TRY_LATER)
+        elif kind == "states":
+            below.answers.take(rest[0], tuple(rest[1:]))
+        else:
+            number, what, arguments = rest
+            self._retires |= what == "end_host" and arguments == (self._name,)
+            below.ask_ray(number, what, arguments)
+
+    def _explain(self, code: int) -> None:
+        """Why there is no host, where the process did not say so itself."""
+        self._problem = self._problem or f"the process of the jobs ended with {code} before it had begun, see Ray's log"
+        if code == _WRONG_OPTIONS:
+            self._closed.wait(BROKEN_PAUSE_S)
+            self._end(ExitCode.TRY_LATER)
 
     def _start(self, node: str, address: str, fd: int) -> subprocess.Popen[bytes]:
         options = {
             "factory": self._factory, "root": self._root, "name": self._name, "node": node, "address": address,
-            "fd": fd, "parent": os.getpid(), "follows": self._follows,
+            "fd": fd, "parent": os.getpid(), "follows": self._follows, "before": self._before,
         }  # fmt: skip
         command = [sys.executable, "-P", "-m", "edgesocket.cluster.jobs_process"]
         for option, value in options.items():
@@ -154,8 +177,24 @@ class _Below:
         self.link = link
         self.process = process
         self.answers = Answers(link)
+        self.begun = False
         self._around = around
         self._asking = threading.Lock()
+        self._over = False
+        self._waits = threading.Thread(target=self._wait, name="edgesocket-wait", daemon=True)
+        self._waits.start()
+
+    def _wait(self) -> None:
+        """Until it ends. Then so does the link, even if something that it had started has it open."""
+        self.process.wait()
+        self.link.hang_up()
+
+    def end(self) -> None:
+        """End it, and what is between us."""
+        self._over = True
+        self.process.kill()
+        self._waits.join()  # before the link is closed: its descriptor will be another one's
+        self.link.close()
 
     def ask_ray(self, number: int, what: str, arguments: tuple[Any, ...]) -> None:
         """Ask Ray on a thread of its own, one question at a time: it may not answer for long."""
@@ -167,7 +206,8 @@ class _Below:
     def _ask(self, number: int, what: str, arguments: tuple[Any, ...]) -> None:
         value, problem = None, ""
         try:
-            value = getattr(self._around, what)(*arguments)
+            if not self._over:  # who asked may be gone, and its successor has other wishes
+                value = getattr(self._around, what)(*arguments)
         except Exception as error:
             problem = str(error) or type(error).__name__
         finally:

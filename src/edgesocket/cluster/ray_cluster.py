@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
@@ -114,9 +115,16 @@ class RayCluster:
             for answer in heard:
                 try:
                     self._ray.get(answer, timeout=TELL_S)
-                except Exception:  # it ended, for good or to be started again
+                except Exception:  # it ended, or is about to
                     gone.append(asked[answer])
+                    self._wait_until_gone(asked[answer])
         return gone
+
+    def _wait_until_gone(self, host: str) -> None:
+        """Its name is free for another one then. A host that was only killed comes back under it."""
+        deadline = time.monotonic() + TELL_S
+        while host in self.host_names() and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def states(self, host: str, timeout_s: float = TELL_S) -> dict[str, Any] | None:
         """What a host says of itself, or None where it does not answer."""

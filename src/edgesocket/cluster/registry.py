@@ -68,14 +68,29 @@ class Registry:
                 return number
         raise StoreError(f"host {host}: no number could be taken for this start")
 
-    def go_on_host(self, host: str, facts: dict[str, object], after: int) -> int | None:
+    def go_on_host(self, host: str, facts: dict[str, object], after: int, before: int = 0) -> int | None:
         """As `begin_host`, for a process that goes on where the start `after` of this host ended.
 
-        None: another process has begun as this host since, so this one is not to.
+        Args:
+            host, facts: see `begin_host`; `facts` have the `node` and the `pid`.
+            after: number of that start.
+            before: pid of the process before this one: it may have taken a number and ended before it could say so.
+
+        Returns:
+            None where another process has begun as this host since, so that this one is not to.
         """
-        number = after + 1
-        made = self._store.perform(Create(f"hosts/{host}/starts/{number:0{_DIGITS}}.json", json.dumps(facts).encode()))
-        return number if made else None
+        for number in range(after + 1, after + 1 + _MOST_TRIES):
+            name = f"hosts/{host}/starts/{number:0{_DIGITS}}.json"
+            if self._store.perform(Create(name, json.dumps(facts).encode())):
+                return number
+            there = _facts(self._store.perform(Read(name)))
+            if there.get("node") != facts["node"]:
+                return None
+            if there.get("pid") == facts["pid"]:  # ours, from a try of which nobody could tell how it ended
+                return number
+            if not before or there.get("pid") != before:
+                return None
+        return None
 
     def starts_ms(self, host: str, newest: int = 16) -> list[int]:
         """When this host was started, the newest times: Unix time in ms."""
@@ -98,11 +113,7 @@ class Registry:
         if not names:
             return None
         data = self._store.perform(Read(f"hosts/{host}/starts/{max(names)}.json"))
-        try:
-            facts = json.loads(data or b"{}")
-        except ValueError:
-            facts = {}
-        return int(max(names)), facts if isinstance(facts, dict) else {}
+        return int(max(names)), _facts(data)
 
     def remember(self, kind: str, name: str, facts: dict[str, object]) -> None:
         """Keep something that never changes, such as what a node was started with."""
@@ -121,3 +132,11 @@ class Registry:
         found: list[str] = self._store.perform(List(prefix))
         start = len(prefix) + 1
         return [name[start:].removesuffix(".json") for name in found if name.endswith(".json")]
+
+
+def _facts(data: bytes | None) -> dict[str, object]:
+    try:
+        facts = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}

@@ -13,6 +13,8 @@ from __future__ import annotations
 import ctypes
 import signal
 import sys
+import threading
+import time
 
 _CLOCK_MONOTONIC = 1
 _SIGEV_SIGNAL = 0
@@ -33,6 +35,18 @@ class _TimeSpec(ctypes.Structure):
 
 class _TimerSpec(ctypes.Structure):
     _fields_ = (("interval", _TimeSpec), ("value", _TimeSpec))
+
+
+def watch_this_process(limit_s: float) -> None:
+    """Have this process killed when its threads could not run for `limit_s`; makes a thread that is there for ever."""
+    threading.Thread(target=_keep_feeding, args=(limit_s,), name="edgesocket-watchdog", daemon=True).start()
+
+
+def _keep_feeding(limit_s: float) -> None:
+    watchdog = Watchdog(limit_s)
+    while watchdog.armed:
+        watchdog.feed()
+        time.sleep(limit_s / 10)
 
 
 class Watchdog:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from edgesocket.cluster.attempts import Attempts
 from edgesocket.cluster.host import FENCED_GRACE_S, IDLE_S, ORDERS_LOOK_S, HostFacts, JobHost, Surroundings
 from edgesocket.cluster.jobs_of import Jobs
 from edgesocket.cluster.orders import Order, Wanted
@@ -51,6 +52,7 @@ class Bench:
     wall_ms: int = 1_000_000_000
     exits: list[int] = field(default_factory=list)
     gave_way: int = 0
+    retire_error: Exception | None = None
     begun: list[int] = field(default_factory=list)
     retired: int = 0
     moves: list[str] = field(default_factory=list)
@@ -63,6 +65,8 @@ class Bench:
 
         def retire() -> None:
             self.retired += 1
+            if self.retire_error is not None:
+                raise self.retire_error
 
         def relocate(order: Order, reason: str) -> bool:
             self.moves.append(reason)
@@ -247,19 +251,47 @@ def test_a_process_goes_on_where_the_one_before_it_ended(bench: Bench) -> None:
     assert bench.gave_way == 0
 
 
+def test_a_number_that_is_its_own_or_its_predecessors_is_nobody_elses(bench: Bench) -> None:
+    """The answer to its own try was lost; or the process before it was killed before it could say its number."""
+    registry = bench.jobs.registry
+    mine: dict[str, object] = {"time_ms": 1, "node": "n", "pid": 7}
+    assert registry.begin_host("edge", mine) == 1
+    assert registry.go_on_host("edge", mine, 1) == 2
+    assert registry.go_on_host("edge", mine, 1) == 2
+    next_one: dict[str, object] = {**mine, "pid": 8}
+    assert registry.go_on_host("edge", next_one, 1) is None
+    assert registry.go_on_host("edge", next_one, 1, before=7) == 3
+    assert registry.go_on_host("edge", {**mine, "node": "other"}, 2, before=7) is None
+
+
+def test_a_replaced_process_starts_no_job_any_more(bench: Bench) -> None:
+    """Else it would look like the newest start, and its address like that of the job."""
+    submit(bench.jobs, submission(), CLUSTER)
+    old = bench.host()
+    fenced = bench.next_job()
+    bench.host()
+    lives = bench.next_job()
+    fenced.end.put(FencedError("another one"))
+    settled(old)
+    newest = Attempts(bench.jobs.store("edge")).newest()
+    assert newest is not None
+    assert newest.start == 2
+    assert bench.made.empty()
+    lives.stop()
+
+
 def test_a_process_after_one_that_was_replaced_begins_nothing(bench: Bench) -> None:
     """On a worker that was cut off, say: the job runs elsewhere by now."""
     submit(bench.jobs, submission(), CLUSTER)
     bench.host()
     killed = bench.next_job()
-    bench.host()
+    assert bench.jobs.registry.begin_host("edge", {"time_ms": 1, "node": "elsewhere", "pid": 7}) == 2
     late = bench.host(follows=1)
     assert bench.gave_way == 1
-    assert bench.begun == [1, 2]
+    assert bench.begun == [1]
     assert late.states() == {}
     late.run()  # returns
     killed.stop()
-    bench.next_job().stop()
 
 
 def test_a_fenced_job_that_does_not_end_by_itself_ends_the_process(bench: Bench) -> None:
@@ -291,6 +323,17 @@ def test_a_host_without_jobs_retires_after_a_while(bench: Bench) -> None:
     bench.clock += IDLE_S + 0.1
     host.turn()
     assert bench.retired == 1
+
+
+def test_a_host_that_cannot_retire_now_tries_again(bench: Bench) -> None:
+    bench.retire_error = TimeoutError("Ray is away")
+    host = bench.host()
+    for _ in range(2):
+        host.turn()
+        bench.clock += IDLE_S + 0.1
+        host.turn()
+    assert bench.retired == 2
+    assert any("it cannot end yet: Ray is away" in text for _, text in bench.lines)
 
 
 def test_a_host_whose_orders_cannot_be_read_does_not_retire(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
