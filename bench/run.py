@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,7 +48,7 @@ library calls on the same records, without a wire, a queue, a checkpoint or a pr
 A row is the median of the rounds. *Spread* is (highest - lowest) / median of its records/s; *disturbed* windows are
 those in which other programs used more than 8 % of a CPU. *Generator busy* far below 100 % means that the server was
 the limit. *Refused* is the share of lines that were not answered with RECEIVED; they do not count as records. *MB/s*
-are request lines on the wire.
+are request lines on the wire. What is compared was measured in one run; each part says when and where.
 """
 
 
@@ -74,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--nice", type=int, default=0, help="priority of servers and generator, e.g. -15 (needs root)")
     parser.add_argument("--python-tools", action="store_true", help="do not use a C compiler")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results go (bench/results)")
-    parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md too")
+    parser.add_argument("--docs", action="store_true", help="write what was measured into docs/benchmarks.md")
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     for part in PARTS.values():
         part.add_options(parser)
@@ -92,30 +92,45 @@ def fill_defaults(options: argparse.Namespace) -> None:
         options.ids = min(options.ids, 1_000_000)
 
 
-def render(results: dict[str, PartResult], head: str) -> str:
-    """Everything as one Markdown page."""
-    verdicts = [verdict for result in results.values() for verdict in result.verdicts]
-    pages = [head, verdict_table(verdicts).render()] if verdicts else [head]
-    for name, result in results.items():
-        pages.append(f"## {PARTS[name].summary.capitalize()}\n")
-        pages += [f"{note}\n" for note in result.notes]
-        pages += [table.render() for table in result.tables]
-    return "\n".join(pages)
+def render_part(name: str, result: PartResult, facts: Sequence[str]) -> str:
+    """One part as a section of a Markdown page: where and when, its targets, its tables."""
+    pieces = [f"## {PARTS[name].summary.capitalize()}\n", "\n".join(f"- {fact}" for fact in facts) + "\n"]
+    if result.verdicts:
+        pieces.append(verdict_table(result.verdicts).render())
+    pieces += [f"{note}\n" for note in result.notes]
+    pieces += [table.render() for table in result.tables]
+    return "\n".join(pieces)
 
 
-def write_results(results: dict[str, PartResult], facts: list[str], out: Path, *, docs: bool) -> None:
-    """The page and the raw figures into `out`, and the page for the docs."""
+def merged(page: str, head: str, sections: Mapping[str, str]) -> str:
+    """The page with these parts in place of what it had of them; what it has of others stays.
+
+    Args:
+        page: as it was, perhaps empty.
+        head: what stands before the first section.
+        sections: by part.
+    """
+    found: dict[str, str] = {}
+    for section in f"\n{page}".split("\n## ")[1:]:
+        title = section.partition("\n")[0]
+        found |= {name: f"## {section.strip()}\n" for name in PARTS if PARTS[name].summary.capitalize() == title}
+    found |= sections
+    return "\n".join([head, *(found[name] for name in PARTS if name in found)])
+
+
+def write_results(results: Mapping[str, PartResult], facts: list[str], out: Path, *, docs: bool) -> None:
+    """The page and the raw figures into `out`, and into the page for the docs what was measured."""
     out.mkdir(parents=True, exist_ok=True)
-    list_of_facts = "\n".join(f"- {fact}" for fact in facts) + "\n"
-    page = render(results, f"# Benchmark results\n\n{list_of_facts}")
+    sections = {name: render_part(name, result, facts) for name, result in results.items()}
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     for name in (stamp, "latest"):
-        (out / f"{name}.md").write_text(page)
+        (out / f"{name}.md").write_text(merged("", "# Benchmark results\n", sections))
     raw = {"facts": facts, "parts": {name: result.raw for name, result in results.items()}}
     (out / f"{stamp}.json").write_text(json.dumps(raw, indent=1))
     print(f"written: {out / stamp}.md and .json")
     if docs:
-        DOCS.write_text(render(results, f"{DOCS_HEAD}\n{list_of_facts}"))
+        measured = {name: section for name, section in sections.items() if results[name].tables}
+        DOCS.write_text(merged(DOCS.read_text(), DOCS_HEAD, measured))
         print(f"written: {DOCS}")
 
 

@@ -12,9 +12,10 @@ import pytest
 from bench.harness.build import Program
 from bench.harness.machine import Pins
 from bench.harness.measure import Bench, Load, Run, Series, Slice, parse_run
-from bench.harness.report import Table, Verdict, count, worst
+from bench.harness.report import PartResult, Table, Verdict, count, worst
 from bench.harness.servers import Server, ServerSpec
 from bench.parts.throughput import MODES, PAYLOADS, QUEUES, Cell, Only, judge
+from bench.run import merged, render_part
 
 NO_PINS = Pins(frozenset(), frozenset())
 
@@ -153,3 +154,16 @@ def test_results_are_not_part_of_the_repository() -> None:
         pytest.skip("not a checkout")
     ignored = subprocess.run(["git", "-C", root, "check-ignore", "-q", "bench/results/latest.md"], check=False)
     assert ignored.returncode == 0
+
+
+def test_the_page_of_the_docs_keeps_what_was_not_measured_again() -> None:
+    tables = [Table("T", ["server", "n"], [["a", "1"]])]
+    first = {name: render_part(name, PartResult(tables), ["on Monday"]) for name in ("throughput", "jobs", "edge")}
+    page = merged("", "# Benchmarks\n", first)
+    assert page.count("## ") == 6  # three parts, each with one table
+    again = {"jobs": render_part("jobs", PartResult(tables, [Verdict("fast", 2.0, 1.0)]), ["on Tuesday"])}
+    page = merged(page, "# Benchmarks\n", again)
+    assert page.count("on Monday") == 2
+    assert page.index("on Monday") < page.index("on Tuesday") < page.rindex("on Monday")
+    assert "| PASS | fast" in page
+    assert merged(page, "# Benchmarks\n", again) == page
