@@ -380,7 +380,7 @@ def test_no_deadlock_with_a_peer_that_does_not_read_before_its_replies_are_taken
         talk.write(b"RECEIVED\n" * large)
 
     with ScriptedIngress([auth("secret"), stubborn]) as ingress:
-        client = connect(ingress, limits=WindowLimits(1 << 20, 1 << 30, 1 << 30))
+        client = connect(ingress, progress_timeout_s=60.0, limits=WindowLimits(1 << 20, 1 << 30, 1 << 30))
         for batch_id in range(1, small + 1):
             assert client.try_send(batch_id, b"")
         for batch_id in range(small + 1, small + large + 1):

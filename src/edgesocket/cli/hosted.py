@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TextIO, cast
 
+from edgesocket.cli.allocator import keep_memory_steady
 from edgesocket.cli.binding import bound
 from edgesocket.cli.job_files import JobFile
 from edgesocket.cli.log import LogLines
@@ -46,6 +47,7 @@ _ROUNDS = Rounds()
 
 def make_host(root: str, name: str, above: Above) -> JobHost:
     """The host `name` of the cluster whose states lie in `root`, in the process that its actor has started."""
+    keep_memory_steady()
     node, address = above.node, above.address
     jobs = Jobs(root_of(root))
     logs = HostLogs(jobs)

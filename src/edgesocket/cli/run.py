@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgesocket.cli import check
+from edgesocket.cli.allocator import keep_memory_steady
 from edgesocket.cli.job_files import (
     JobFile,
     add_checking_arguments,
@@ -89,6 +90,7 @@ def run_jobs(files: Sequence[JobFile], args: argparse.Namespace, *, endless: boo
     Raises:
         EdgeSocketError: a job that runs alone has failed; or the HTTP server that was asked for cannot be.
     """
+    keep_memory_steady()
     directory = files[0].path.parent if files else Path()
     web = web_options_of(args, seatunnel_http(args, directory))
     submitting = web is not None and bool(web.token)
