@@ -1,11 +1,10 @@
 """The Kafka sink beside a bare loop of the client it uses, on a real broker: part `kafka` of `make bench`.
 
 In alternating rounds the sink and the plainest program that does the same send the same bytes to a topic of one
-partition, with the same properties, and wait until all are confirmed. Rows are payloads as they were received, which
-the bare loop has as ready messages, or an Arrow batch of three columns that becomes JSON: in the bare loop by a dict a
-row and msgspec. Rates count the wait at the end. A client does most of its work on threads of its own, and here the
-broker runs on the same machine, so the CPU time of the process is shown as well: it says what a row costs where the
-broker is elsewhere.
+partition, with the same properties, and wait until all are confirmed. The bare loop has its messages ready; the sink
+gets rows: payloads as they were received, or an Arrow batch of three columns that becomes JSON. Rates count the wait at
+the end. A client does most of its work on threads of its own, and here the broker runs on the same machine, so the CPU
+time of the process is shown as well: it says what a row costs where the broker is elsewhere.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -29,6 +27,7 @@ from bench.harness.report import PartResult, Table, Verdict, count, figure
 from edgesocket.components.sink import SinkContext
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
+from edgesocket.sinks.encoding import json_rows
 from edgesocket.sinks.kafka import KafkaSink
 from edgesocket.sinks.kafka_client import producer_properties
 
@@ -45,7 +44,7 @@ class Case:
     name: str
     semantics: str
     rows: Rows
-    values: Callable[[], Iterable[bytes]]
+    values: Sequence[bytes]
     format: str
     sink: list[tuple[float, float]] = field(default_factory=list)
     bare: list[tuple[float, float]] = field(default_factory=list)
@@ -70,16 +69,8 @@ def make_cases() -> list[Case]:
     ids = list(range(1_000_000, 1_000_000 + ROWS_A_WRITE))
     events = ["pageview " + "y" * (PAYLOAD_BYTES - 65)] * ROWS_A_WRITE
     columns = {"user_id": ids, "event": events, "ts": [1_700_000_000_000 + n for n in ids]}
-    batch = pa.RecordBatch.from_pydict(columns)
-    typed = Rows.of_batch(batch)
-    payloads, encode = list(raw.records.payloads()), msgspec.json.Encoder().encode  # type: ignore[union-attr]
-
-    def raw_values() -> Iterable[bytes]:
-        return payloads
-
-    def typed_values() -> Iterable[bytes]:
-        return map(encode, batch.to_pylist())
-
+    typed = Rows.of_batch(pa.RecordBatch.from_pydict(columns))
+    raw_values, typed_values = list(raw.records.payloads()), json_rows(typed)  # type: ignore[union-attr]
     return [
         Case("payloads", "NON", raw, raw_values, "text"),
         Case("payloads", "EXACTLY_ONCE", raw, raw_values, "text"),
@@ -101,7 +92,7 @@ def send_bare(producer: Any, topic: str, case: Case, writes: int) -> None:
         producer.begin_transaction()
     produce = producer.produce
     for _ in range(writes):
-        for value in case.values():
+        for value in case.values:
             while True:
                 try:
                     produce(topic, value)

@@ -25,9 +25,9 @@ from edgesocket.sinks.kafka_client import Clients, OnDelivery
 from tests.support.jobs import EagerCollector, Job, free_port, write_job
 from tests.support.kafka import KafkaBroker
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(240)]
 
-BACK_S = 120.0
+BACK_S = 60.0
 """So soon after the broker is back the rows must be committed."""
 ASLEEP_S = 20.0
 

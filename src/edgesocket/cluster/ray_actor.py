@@ -1,7 +1,7 @@
 """The Ray actor of a host: it starts the process of the host's jobs, and starts it again when that ends.
 
 Imported by Ray's workers; Ray itself is imported only inside. The jobs are not in the actor's own process because Ray
-takes more than a second to start one, and starts it anywhere; this one is back in half a second, on the same worker,
+takes more than a second to start one, and starts it anywhere; this one is back sooner, on the same worker,
 where the successor of a dead owner need not wait for a lease. What Ray is for is the loss of the worker.
 
 The constructor returns at once and never fails: Ray does not start an actor again whose constructor raised, and starts

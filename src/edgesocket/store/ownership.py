@@ -85,7 +85,7 @@ class Owner(LeasedOwner):
         data = encode_beat(beat).ljust(_BEAT_BYTES)
         try:
             try:
-                # Written over: that needs no room on a full disk, and a third of the time that a new file takes.
+                # Written over: that needs no room on a full disk, and a fraction of the time that a new file takes.
                 _write_file(self._beat_path, 0, data)
             except FileNotFoundError:
                 self._write_first(data)
