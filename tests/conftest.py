@@ -1,10 +1,13 @@
-"""Servers that several modules use: one of each for the whole session, started for the first test that asks.
+"""Servers that several modules use, one of each for the whole session; and which tests run in one process.
 
-Tests may run in several processes (`make test ARGS='-n 3 --dist loadgroup'`). Those that share something costly, or a
-module, stay together in one of them.
+Tests may run in several processes (`make test ARGS='-n 3'`). Those of a module stay together in one of them, and so do
+the modules that use the same server.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import pytest
 
@@ -16,12 +19,53 @@ __all__ = ["kafka", "mariadb", "postgresql"]
 os.environ["EDGESOCKET_HTTP"] = "off"
 """Jobs of tests serve nothing over HTTP, unless a test says so: thousands of them start one."""
 
-SHARED = ("kafka", "mariadb", "postgresql")
-"""Fixtures whose tests run in one process, one after the other."""
+SERVERS = {"kafka": "kafka", "mariadb": "databases", "postgresql": "databases"}
+"""Fixtures whose modules run in one process, and what they are called together."""
+
+TOGETHER = {
+    "tests/contracts/test_sink_jdbc.py": "databases",
+    "tests/contracts/test_sink_kafka.py": "kafka",
+    "tests/e2e/test_reference_snippets.py": "kafka",
+    "tests/integration/test_jdbc.py": "databases",
+    "tests/integration/test_jdbc_exactly_once.py": "databases",
+    "tests/integration/test_kafka.py": "kafka",
+    "tests/integration/test_kafka_outages.py": "kafka",
+    "tests/integration/test_kafka_take_over.py": "kafka",
+    "tests/integration/test_kill_kafka.py": "kafka",
+    "tests/integration/test_kill_postgresql.py": "databases",
+}
+"""Modules that use them. The process that hands out tests collects none, so it cannot ask them."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See that `TOGETHER` is true; begin with what takes long."""
+    slow: dict[str, int] = {}
     for item in items:
-        used = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group(used[0] if used else item.path.as_posix()))
+        module = _module(item.nodeid)
+        for name in getattr(item, "fixturenames", ()):
+            if name in SERVERS and TOGETHER.get(module) != SERVERS[name]:
+                raise pytest.UsageError(f"{module} uses {name}: add it to TOGETHER in tests/conftest.py")
+        slow[_together(module)] = slow.get(_together(module), 0) + (item.get_closest_marker("slow") is not None)
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        items.sort(key=lambda item: -slow[_together(_module(item.nodeid))])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand tests out by module or server, in the order of `pytest_collection_modifyitems`."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByServer(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _together(_module(nodeid))
+
+    config.option.loadscopereorder = False
+    return ByServer(config, log)
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _together(module: str) -> str:
+    return TOGETHER.get(module, module)

@@ -27,6 +27,7 @@ from tests.support.jobs import free_port
 
 START_S = 60.0
 """Most time a server may take to answer."""
+INITIALIZE_TRIES = 3
 PASSWORD = "pass word:@/%?"
 """Of the account the tests use: made of the characters that are easily lost in an address."""
 _BINARIES = (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/bin"), Path("/usr/sbin"))
@@ -162,7 +163,7 @@ def started_postgresql() -> Iterator[Database]:
         _give(secret, user)
         init = [initdb, "-D", data, "-U", "admin", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8", "-N",
                 "--locale=C"]  # fmt: skip
-        subprocess.run([*_as_user(user), *map(str, init)], check=True, capture_output=True, cwd=directory)
+        _initialize([*_as_user(user), *map(str, init)], directory, data)
         settings = {
             "listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": directory, "fsync": "off",
             "full_page_writes": "off", "max_connections": 50,
@@ -205,12 +206,13 @@ def started_mariadb() -> Iterator[Database]:
     user = "mysql" if os.getuid() == 0 else None
     with _data_directory("edgesocket-mariadb-", user) as directory:
         data, port = directory / "data", free_port()
-        account = [f"--user={user}"] if user else []
-        subprocess.run(
-            [install, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal",
-             "--skip-test-db", *account],
-            check=True, capture_output=True, cwd=directory,
-        )  # fmt: skip
+        # Kernel queues for asynchronous input are few, and every server of the machine takes from the same ones.
+        account = ["--innodb-use-native-aio=0", *([f"--user={user}"] if user else [])]
+        init = [
+            install, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal",
+            "--skip-test-db", *account,
+        ]  # fmt: skip
+        _initialize(init, directory, data)
         command = [
             server, "--no-defaults", f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1",
             f"--socket={directory / 'socket'}", f"--pid-file={directory / 'pid'}", "--innodb-flush-log-at-trx-commit=0",
@@ -223,6 +225,19 @@ def started_mariadb() -> Iterator[Database]:
                 cursor.execute("create user edge@'%%' identified by %s", (PASSWORD,))
                 cursor.execute("grant all on edge.* to edge@'%'")
             yield Database("mariadb", "127.0.0.1", port, "edge", "edge", PASSWORD, process.pid)
+
+
+def _initialize(command: Sequence[str], directory: Path, data: Path) -> None:
+    """Make the files of an empty server. A second try is for a machine that was short of something for a moment."""
+    for left in reversed(range(INITIALIZE_TRIES)):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=directory)
+        if done.returncode == 0:
+            return
+        if not left:
+            output = done.stdout.decode(errors="replace")[-2000:]
+            raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{output}")
+        shutil.rmtree(data, ignore_errors=True)
+        time.sleep(1)
 
 
 def _program(name: str, package: str) -> str:
