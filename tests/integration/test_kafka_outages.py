@@ -21,7 +21,7 @@ from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
 from edgesocket.sinks import kafka_transactions
 from edgesocket.sinks.kafka import KafkaSink
-from edgesocket.sinks.kafka_client import Clients, OnDelivery
+from edgesocket.sinks.kafka_client import Clients
 from tests.support.jobs import EagerCollector, Job, free_port, write_job
 from tests.support.kafka import KafkaBroker
 
@@ -68,8 +68,8 @@ class Interrupted:
 class InterruptedClients(Clients):
     """Clients with such producers."""
 
-    def producer(self, properties: Mapping[str, Any], on_delivery: OnDelivery) -> Any:
-        return Interrupted(super().producer(properties, on_delivery))
+    def producer(self, properties: Mapping[str, Any]) -> Any:
+        return Interrupted(super().producer(properties))
 
 
 class Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from edgesocket.sinks.kafka_client import OnDelivery
+OnDelivery = Callable[[KafkaError | None, Any], None]
 
 
 class FakeMessage:
@@ -84,8 +84,8 @@ class FakeClients:
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
-    def producer(self, properties: Mapping[str, Any], on_delivery: OnDelivery) -> FakeProducer:
-        made = FakeProducer(self._cluster, "transactional.id" in properties, on_delivery)
+    def producer(self, properties: Mapping[str, Any]) -> FakeProducer:
+        made = FakeProducer(self._cluster, "transactional.id" in properties)
         made.on_error = properties["error_cb"]
         return made
 
@@ -115,11 +115,10 @@ class FakeConsumer:
 class FakeProducer:
     """Holds rows until `poll` or `flush` delivers them."""
 
-    def __init__(self, cluster: FakeCluster, transactional: bool, on_delivery: OnDelivery) -> None:
+    def __init__(self, cluster: FakeCluster, transactional: bool) -> None:
         self._cluster = cluster
         self._transactional = transactional
-        self._on_delivery = on_delivery
-        self._queue: list[FakeMessage] = []
+        self._queue: list[tuple[FakeMessage, OnDelivery]] = []
         self._transaction: list[bytes] | None = None
         self._position: tuple[int, str] | None = None
         self._committed = False
@@ -134,9 +133,9 @@ class FakeProducer:
         value: bytes,
         key: bytes | None = None,
         partition: int = -1,
+        callback: OnDelivery = lambda _error, _message: None,
         on_delivery: None = None,
-        timestamp: None = None,
-        callback: int = 0,
+        timestamp: int = 0,
         headers: Any = None,
     ) -> None:
         if len(self._queue) >= self._cluster.queue_rows:
@@ -144,7 +143,7 @@ class FakeProducer:
         if value in self._cluster.produce_errors:
             raise KafkaException(self._cluster.produce_errors.pop(value))
         assert self._transaction is not None or not self._transactional, "outside of a transaction"
-        self._queue.append(FakeMessage(topic, value, key, partition, headers))
+        self._queue.append((FakeMessage(topic, value, key, partition, headers), callback))
 
     def poll(self, seconds: float) -> int:
         if self._cluster.confirms_in_poll:
@@ -164,10 +163,10 @@ class FakeProducer:
             self._cluster.sleep(0.1)
             return
         queue, self._queue = self._queue, []
-        for message in queue:
+        for message, on_delivery in queue:
             error = self._cluster.delivery_errors.pop(message.value(), None)
             if error is not None:
-                self._on_delivery(error, message)
+                on_delivery(error, message)
             else:
                 (self._cluster.values if self._transaction is None else self._transaction).append(message.value())
 

@@ -111,8 +111,10 @@ class KafkaBroker:
                 assert time.monotonic() < deadline, f"the broker does not answer:\n{text}"
 
     def pause(self) -> None:
-        """Let it fall asleep: connections stay, nothing is answered."""
+        """Let it fall asleep: connections stay, nothing is answered from here on."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # a thread may be at work a moment longer
 
     def go_on(self) -> None:
         """Wake it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -52,8 +52,6 @@ _CONNECTION_PREFIXES = (
     "socket.", "ssl.", "test.",
 )  # fmt: skip
 _log = logging.getLogger("edgesocket.sinks.kafka")
-
-OnDelivery = Callable[[KafkaError | None, Any], None]
 
 
 def error_of(error: KafkaException) -> KafkaError:
@@ -110,9 +108,9 @@ class Clients:
         self._properties = dict(properties)
         self._connection = {k: v for k, v in properties.items() if k.startswith(_CONNECTION_PREFIXES)}
 
-    def producer(self, properties: Mapping[str, Any], on_delivery: OnDelivery) -> Any:
-        """A producer that tells `on_delivery` of failed deliveries."""
-        return Producer({**properties, "on_delivery": on_delivery}, logger=_log)
+    def producer(self, properties: Mapping[str, Any]) -> Any:
+        """A producer."""
+        return Producer({**properties}, logger=_log)
 
     def consumer(self, group: str) -> Any:
         """A consumer that only asks for what the group has committed; it joins nothing."""

@@ -2,6 +2,9 @@
 
 Only failed deliveries are reported one by one: a row costs no call back into Python. That a flush leaves nothing in
 the producer, and that no failure was reported, says that every row is confirmed.
+
+Every message carries a reference to the messages it was sent with, which the client drops with the message. So the rows
+of what is not confirmed yet stay in memory, and no others; how many that can be, the client's queue says.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from operator import length_hint
 from typing import Any
@@ -18,13 +23,31 @@ from confluent_kafka import KafkaError, KafkaException
 
 from edgesocket.errors import ComponentError
 from edgesocket.sinks.kafka_client import CONNECT_S, Clients, error_of, failure
-from edgesocket.sinks.kafka_messages import VALUE
+from edgesocket.sinks.kafka_messages import ANY_PARTITION, VALUE, Messages
 
 ROOM_S = 5.0
 """How long a full queue may stand still before the engine hears of it."""
 FLUSH_S = 30.0
 """How long a flush may go without a single delivery before the engine hears of it."""
 _LOOK_S = 0.1
+_NOT_GIVEN = ("", None, None, ANY_PARTITION, None)
+"""Arguments of `Producer.produce` up to the callback: topic, value, and what a message has that has none."""
+_CALLBACK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDelivery:
+    """A message that was not delivered.
+
+    Attributes:
+        error: why.
+        message: as it comes back.
+        sent_with: the messages it is one of.
+    """
+
+    error: KafkaError
+    message: Any
+    sent_with: Messages
 
 
 class Deliveries:
@@ -42,18 +65,18 @@ class Deliveries:
         Raises:
             ComponentError: it refuses a property. Not to be retried; values are not shown.
         """
-        self._failures: list[tuple[KafkaError, Any]] = []
+        self._failures: list[FailedDelivery] = []
         self._now = now
         self._had_trouble = False
         self._partition_counts: dict[str, int] = {}
         try:
-            self.producer = clients.producer({**properties, "error_cb": self._on_error}, self._on_delivery)
+            self.producer = clients.producer({**properties, "error_cb": self._on_error})
         except KafkaException as error:
             raise failure("use kafka.config", error_of(error)) from None
 
-    def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
+    def _on_delivery(self, sent_with: Messages, error: KafkaError | None, message: Any) -> None:
         if error is not None:
-            self._failures.append((error, message))
+            self._failures.append(FailedDelivery(error, message, sent_with))
 
     def _on_error(self, error: KafkaError) -> None:  # noqa: ARG002  the client sees to all of them by itself
         self._had_trouble = True
@@ -85,17 +108,18 @@ class Deliveries:
         """Whether a delivery is known to have failed."""
         return bool(self._failures)
 
-    def take_failures(self) -> list[tuple[KafkaError, Any]]:
-        """The deliveries that failed since the last call, with the messages."""
+    def take_failures(self) -> list[FailedDelivery]:
+        """The deliveries that failed since the last call."""
         taken, self._failures[:] = self._failures[:], []
         return taken
 
-    def send(self, columns: Sequence[Any], start: int) -> int:
+    def send(self, columns: Sequence[Any], start: int, sent_with: Messages) -> int:
         """Give messages to the producer, from index `start`. Waits while its queue is full.
 
         Args:
             columns: see `Messages.columns`.
             start: index of the first that is not sent yet.
+            sent_with: what a failure is to name, and what stays in memory until then.
 
         Returns:
             the index of the first that was not taken: the number of messages for none, else the queue stood still.
@@ -104,8 +128,10 @@ class Deliveries:
             NotTakenError: the producer refuses the one at its `index`.
         """
         produce, count, index = self.producer.produce, len(columns[VALUE]), start
+        given = [*columns, *_NOT_GIVEN[len(columns) :]]
+        given[_CALLBACK] = partial(self._on_delivery, sent_with)
         while True:
-            arguments = [_from(column, index) for column in columns]
+            arguments = [_from(column, index) for column in given]
             try:
                 deque(map(produce, *arguments), maxlen=0)  # a loop without a line of Python
                 self.producer.poll(0)

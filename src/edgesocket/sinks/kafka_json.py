@@ -6,7 +6,7 @@ something to escape, are written by `encoding` and put in.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,26 +15,31 @@ import pyarrow.compute as pc
 from edgesocket.rows import Rows
 from edgesocket.sinks.encoding import json_cells
 
-_QUOTE, _BACKSLASH, _FIRST_PRINTABLE = 0x22, 0x5C, 0x20
+_NULL = "null"
+_FIRST_PRINTABLE = 0x20
+_KEPT_TEXTS = 256
 
 
 def json_values(rows: Rows) -> list[bytes]:
     """Every row as one JSON object in UTF-8."""
-    pieces: list[pa.Array | pa.Scalar] = []
+    pieces: list[pa.Array] = []
     between = "{"
     for name, array in zip(rows.schema.names, rows.batch.columns, strict=True):
         (quoted_name,) = json_cells(pa.array([name]))
         cells, quote = _cells(array)
-        pieces += [pa.scalar(f"{between}{quoted_name}: {quote}"), cells]
+        pieces += [_repeated(f"{between}{quoted_name}: {quote}", rows.count), cells]
         between = f"{quote}, "
-    pieces.append(pa.scalar(between.removesuffix(", ") + "}"))
-    return _split(pc.binary_join_element_wise(*pieces, ""))
+    pieces.append(_repeated(between.removesuffix(", ") + "}", rows.count))
+    joined = pc.binary_join_element_wise(*pieces, "")
+    values: list[bytes] = joined.view(pa.binary()).to_numpy(zero_copy_only=False).tolist()
+    return values
 
 
 def _cells(array: pa.Array) -> tuple[pa.Array, str]:
     """Every value as JSON, and what belongs around all of them."""
     if pa.types.is_integer(array.type) or pa.types.is_boolean(array.type):
-        return array.cast(pa.string()).fill_null("null"), ""
+        texts = array.cast(pa.string())
+        return texts.fill_null(_NULL) if array.null_count else texts, ""
     if array.type == pa.string() and not array.null_count and not _needs_escapes(array):
         return array, '"'
     return pa.array(json_cells(array), pa.string()), ""
@@ -44,14 +49,21 @@ def _needs_escapes(texts: pa.StringArray) -> bool:
     _, offsets, data = texts.buffers()
     if data is None:
         return False
-    first, last = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]]
-    letters = np.frombuffer(data, np.uint8)[first:last]
-    return bool((letters < _FIRST_PRINTABLE).any() or (letters == _QUOTE).any() or (letters == _BACKSLASH).any())
+    first, last = np.frombuffer(offsets, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+    if first == last:
+        return False
+    letters = data.slice(first, last - first)
+    if np.frombuffer(letters, np.uint8).min() < _FIRST_PRINTABLE:
+        return True
+    text = letters.to_pybytes()
+    return b'"' in text or b"\\" in text
 
 
-def _split(texts: pa.StringArray) -> list[bytes]:
-    """The texts as separate `bytes`."""
-    _, offsets, data = texts.buffers()
-    text = data.to_pybytes()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return [text[start:end] for start, end in pairwise(bounds.tolist())]
+def _repeated(text: str, count: int) -> pa.Array:
+    """The text `count` times. Arrow joins arrays in half the time that it takes with scalars among them."""
+    return _repeated_at_least(text, 1 << (count - 1).bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _repeated_at_least(text: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text), count)

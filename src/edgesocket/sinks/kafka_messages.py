@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -42,24 +43,39 @@ class MessageShape:
     header_fields: Sequence[str] = ()
 
 
-@dataclass(slots=True)
 class Messages:
     """The messages of some rows, column by column: a row gets no object of its own but its value.
 
-    Attributes:
+    Args:
         rows: what they are made of.
-        columns: arguments of `Producer.produce`, each one for all messages, or a list with one for each: topic, value,
-            and where they matter key, partition, and so on. Values are a list.
+        make: makes their columns, the same ones each time.
+
+    Attributes:
+        rows: as given.
         refused: why the row at an index can be no message.
-        bytes: size of the values.
     """
 
-    rows: Rows
-    columns: Sequence[Any]
-    refused: dict[int, str] = field(default_factory=dict)
-    bytes: int = 0
-    _kept: list[int] | None = None
-    _found: set[int] = field(default_factory=set)
+    __slots__ = ("_columns", "_found", "_kept", "_make", "refused", "rows")
+
+    def __init__(self, rows: Rows, make: Callable[[dict[int, str]], Sequence[Any]]) -> None:
+        self.rows = rows
+        self.refused: dict[int, str] = {}
+        self._make = make
+        self._columns: Sequence[Any] | None = make(self.refused)
+        self._kept: list[int] | None = None
+        self._found: set[int] = set()
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """Arguments of `Producer.produce`, each one for all messages, or a list with one for each: topic, value, and
+        where they matter key, partition, and so on. Values are a list."""
+        if self._columns is None:
+            self._columns = self._kept_of(self._make({}))
+        return self._columns
+
+    def let_go(self) -> None:
+        """Keep the rows only: the columns are larger, and are made again should somebody ask."""
+        self._columns = None
 
     @property
     def count(self) -> int:
@@ -83,8 +99,14 @@ class Messages:
     def drop_refused(self) -> None:
         """Leave the refused ones out."""
         if self.refused:
-            kept = self._kept = [index for index in range(self.count) if index not in self.refused]
-            self.columns = [[c[index] for index in kept] if isinstance(c, list) else c for c in self.columns]
+            self._kept = [index for index in range(self.count) if index not in self.refused]
+            self._columns = self._kept_of(self.columns)
+
+    def _kept_of(self, columns: Sequence[Any]) -> Sequence[Any]:
+        kept = self._kept
+        if kept is None:
+            return columns
+        return [[column[index] for index in kept] if isinstance(column, list) else column for column in columns]
 
     def index_of(self, number: int) -> int:
         """The row of the message at `number`."""
@@ -132,26 +154,28 @@ class MessageMaker:
 
     def make(self, rows: Rows) -> Messages:
         """The messages of these rows."""
+        return Messages(rows, partial(self._columns, rows))
+
+    def _columns(self, rows: Rows, refused: dict[int, str]) -> Sequence[Any]:
         values = self._values(rows)
         shape = self._shape
-        refused: dict[int, str] = {}
         topics = self._topics(rows, refused) if self._topic_field else shape.topic
         columns: list[Any] = [topics, values]
         if shape.key_fields or shape.assigned or shape.header_fields or shape.partition is not None:
-            columns.append(json_values(_columns(rows, shape.key_fields)) if shape.key_fields else None)
+            columns.append(json_values(_with_columns(rows, shape.key_fields)) if shape.key_fields else None)
             columns.append(self._find_partitions(topics, values, refused))
         if shape.header_fields:
             columns += [None, None, 0, self._headers(rows)]  # no callback, and the time is now
-        return Messages(rows, columns, refused, sum(map(len, values)))
+        return columns
 
     def _values(self, rows: Rows) -> list[bytes]:
         if rows.records is None and len(self._value_fields) < len(rows.schema):
-            rows = _columns(rows, self._value_fields)
+            rows = _with_columns(rows, self._value_fields)
         return json_values(rows) if self._shape.format == "json" else text_rows(rows, self._shape.field_delimiter)
 
     def _topics(self, rows: Rows, refused: dict[int, str]) -> list[str]:
         """The topic each row names. A row that names none gets an empty text."""
-        (texts,) = text_columns(_columns(rows, [self._topic_field]).batch)
+        (texts,) = text_columns(_with_columns(rows, [self._topic_field]).batch)
         topics = [text or "" for text in texts]
         for topic in set(topics):
             if is_topic_name(topic):
@@ -187,7 +211,7 @@ class MessageMaker:
 
     def _headers(self, rows: Rows) -> list[list[tuple[str, bytes | None]]]:
         names = self._shape.header_fields
-        columns = text_columns(_columns(rows, names).batch)
+        columns = text_columns(_with_columns(rows, names).batch)
         return [
             [(name, None if text is None else text.encode()) for name, text in zip(names, texts, strict=True)]
             for texts in zip(*columns, strict=True)
@@ -221,6 +245,6 @@ def _varint(number: int) -> int:
     return max(1, (zigzag.bit_length() + 6) // 7)
 
 
-def _columns(rows: Rows, names: Sequence[str]) -> Rows:
+def _with_columns(rows: Rows, names: Sequence[str]) -> Rows:
     """The rows with some of their columns."""
     return rows.with_batch(rows.batch.select(list(names)))

@@ -1,8 +1,8 @@
 """What a producer was given and has not confirmed yet, and what happens to the rows whose delivery fails.
 
-The window remembers the rows behind the messages until all of them are confirmed, since a failed delivery comes back
-as bytes and an error, and the batch that they came in has to be named. A loss of rows is remembered too: from then on
-everything ends with the same error, and the sink must be opened again.
+A failed delivery comes back as bytes and an error, with the messages it was sent with: there the row is found, and with
+it the batch that has to be named. A loss of rows is remembered: from then on everything ends with the same error, and
+the sink must be opened again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from edgesocket.errors import ComponentError, FencedError
 from edgesocket.rows import Rows
 from edgesocket.sinks.encoding import json_rows
 from edgesocket.sinks.kafka_client import ROW_ERRORS, TOPIC_ERRORS, failure
-from edgesocket.sinks.kafka_deliveries import Deliveries, NotTakenError
+from edgesocket.sinks.kafka_deliveries import Deliveries, FailedDelivery, NotTakenError
 from edgesocket.sinks.kafka_messages import Messages
 from edgesocket.sinks.kafka_transactions import Transactions
 
-WINDOW_ROWS = 100_000
-"""After so many rows all deliveries are waited for: until then the sink remembers which batch a row came in."""
-WINDOW_BYTES = 32 << 20
 _QUEUE_FULL = "Kafka sink: the producer's queue is full, and no broker takes rows from it"
 
 
@@ -57,8 +54,6 @@ class Window:
         self._transactions = transactions
         self._reject_row = reject
         self._names_topics = names_topics
-        self._waiting: list[Messages] = []  # sent and not known to be confirmed
-        self._rows = self._bytes = 0
         self._sending: Messages | None = None  # not all of them are in the producer,
         self._next = 0  # but those before this one are
 
@@ -67,7 +62,7 @@ class Window:
     @property
     def must_settle(self) -> bool:
         """Whether deliveries have to be seen to before more is sent."""
-        return self._deliveries.has_failures or self._rows >= WINDOW_ROWS or self._bytes >= WINDOW_BYTES
+        return self._deliveries.has_failures
 
     def goes_on_with(self, rows: Rows) -> bool:
         """Whether the rows were added before, and are sent only in part.
@@ -84,9 +79,6 @@ class Window:
         for index, reason in sorted(messages.refused.items()):
             self._reject(messages.rows, index, reason)
         messages.drop_refused()
-        self._waiting.append(messages)
-        self._rows += messages.count
-        self._bytes += messages.bytes
         self._sending, self._next = messages, 0
 
     def send(self) -> None:
@@ -101,7 +93,7 @@ class Window:
         while True:
             refusal = None
             try:
-                reached = self._deliveries.send(messages.columns, self._next)
+                reached = self._deliveries.send(messages.columns, self._next, messages)
             except NotTakenError as raised:
                 refusal, reached = raised, raised.index
             self.sent += reached - self._next
@@ -112,6 +104,7 @@ class Window:
                 raise ComponentError(_QUEUE_FULL)
             else:
                 self._sending = None
+                messages.let_go()
                 return
 
     def _skip_refused(self, messages: Messages, refusal: NotTakenError) -> None:
@@ -139,56 +132,37 @@ class Window:
         """
         self._deliveries.flush()
         failures = self._deliveries.take_failures()
-        for error, message in failures:
-            if not self._is_the_rows_fault(error):
-                self.lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
+        for failed in failures:
+            if not self._is_the_rows_fault(failed.error):
+                self.lose_for(failure(f"deliver to {failed.message.topic()}", failed.error, reopen=True))
         if failures and self._transactions is not None:
-            self.lose_for(self._refused_in_transaction(*failures[0]))
-        for number, (error, message) in enumerate(failures):
+            self.lose_for(_refused_in_transaction(failures[0]))
+        for number, failed in enumerate(failures):
             try:
-                self._send_alone(error, message)
+                self._send_alone(failed)
             except BaseException:
                 # Those not seen to yet are neither confirmed nor rejected.
                 unseen = len(failures) - number
                 self.lost = ComponentError(f"Kafka sink: {unseen} rows were refused and not seen to", reopen=True)
                 raise
-        self._waiting, self._rows, self._bytes = [], 0, 0
 
-    def _refused_in_transaction(self, error: KafkaError, message: Any) -> ComponentError:
-        found = self._find(message)
-        batch_id = "?" if found is None else str(found[0].id_at(found[1]))
-        return ComponentError(
-            f"Kafka sink: topic {message.topic()} refuses batch {batch_id}, or one sent with it, for good: "
-            f"{error.str()}. The transaction cannot go on without it",
-            retryable=False,
-        )
-
-    def _send_alone(self, error: KafkaError, message: Any) -> None:
+    def _send_alone(self, failed: FailedDelivery) -> None:
         """A batch was refused for one of its rows: each gets a batch of its own, and who fails then is at fault."""
+        error = failed.error
         if error.code() not in TOPIC_ERRORS:
-            if self._deliveries.send(_again(message), 0) == 0:
+            if self._deliveries.send(_again(failed.message), 0, failed.sent_with) == 0:
                 raise ComponentError(_QUEUE_FULL)
             self._deliveries.flush()
             again = self._deliveries.take_failures()
             if not again:
                 return
-            error = again[0][0]
+            error = again[0].error
             if not self._is_the_rows_fault(error):
-                self.lose_for(failure(f"deliver to {message.topic()}", error, reopen=True))
-        found = self._find(message)
-        if found is None:
+                self.lose_for(failure(f"deliver to {failed.message.topic()}", error, reopen=True))
+        index = _row_of(failed)
+        if index is None:
             self.lose_for(ComponentError(f"Kafka sink: a row cannot be found again: {error.str()}", reopen=True))
-        rows, index = found
-        self._reject(rows, index, error.str())
-
-    def _find(self, message: Any) -> tuple[Rows, int] | None:
-        """The row that a message was made of: of equal rows the first that was not found yet."""
-        wanted = (message.topic(), message.value(), message.key())
-        for messages in self._waiting:
-            for index in range(messages.count):
-                if (*messages.message(index), None)[:3] == wanted and messages.mark_found(index):
-                    return messages.rows, messages.index_of(index)
-        return None
+        self._reject(failed.sent_with.rows, index, error.str())
 
     # ---- losses --------------------------------------------------------------------------------------------------
 
@@ -221,3 +195,23 @@ def _again(message: Any) -> list[Any]:
     """The columns of a message that came back, as it was sent."""
     columns = [message.topic(), [message.value()], message.key(), message.partition()]
     return [*columns, None, None, 0, [message.headers()]] if message.headers() else columns
+
+
+def _refused_in_transaction(failed: FailedDelivery) -> ComponentError:
+    index = _row_of(failed)
+    batch_id = "?" if index is None else str(failed.sent_with.rows.id_at(index))
+    return ComponentError(
+        f"Kafka sink: topic {failed.message.topic()} refuses batch {batch_id}, or one sent with it, for good: "
+        f"{failed.error.str()}. The transaction cannot go on without it",
+        retryable=False,
+    )
+
+
+def _row_of(failed: FailedDelivery) -> int | None:
+    """The row that a message was made of: of equal rows the first that was not found yet."""
+    messages, message = failed.sent_with, failed.message
+    wanted = (message.topic(), message.value(), message.key())
+    for number in range(messages.count):
+        if (*messages.message(number), None)[:3] == wanted and messages.mark_found(number):
+            return messages.index_of(number)
+    return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ from edgesocket.components.sink import RejectedRow, SinkContext
 from edgesocket.errors import BadRecordError, ComponentError, FencedError
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
-from edgesocket.sinks import kafka_transactions, kafka_window
+from edgesocket.sinks import kafka_transactions
 from edgesocket.sinks.kafka import KafkaSink
 from edgesocket.sinks.kafka_bounded import CALL_THREAD
 from edgesocket.sinks.kafka_deliveries import FLUSH_S, ROOM_S
@@ -77,6 +79,12 @@ def deciding() -> Engine:
 
 def rows(*payloads: bytes) -> Rows:
     return Rows.of_records(RecordBlock.of_run(1, payloads))
+
+
+class WatchedRows(Rows):
+    """Rows that a weak reference may name."""
+
+    __slots__ = ("__weakref__",)
 
 
 def raising(error: KafkaError) -> Callable[[], None]:
@@ -143,14 +151,18 @@ def test_a_delivery_that_failed_is_seen_by_the_next_write(engine: Engine) -> Non
     assert failed.value.reopen
 
 
-def test_a_delivery_that_fails_in_a_full_window_is_seen(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_window, "WINDOW_ROWS", 10)
+def test_rows_stay_in_memory_until_they_are_confirmed_and_no_longer(engine: Engine) -> None:
     engine.cluster.confirms_in_poll = False
-    engine.cluster.delivery_errors[b"p5"] = TRANSPORT
-    engine.sink.write(rows(*TEN))
-    with pytest.raises(ComponentError) as failed:
-        engine.sink.write(rows(b"more"))
-    assert failed.value.reopen
+    batch = WatchedRows.of_records(RecordBlock.of_run(1, TEN))
+    kept = weakref.ref(batch)
+    engine.sink.write(batch)
+    del batch
+    gc.collect()
+    assert kept() is not None
+    engine.cluster.confirms_in_poll = True
+    engine.sink.write(rows(b"more"))  # without a checkpoint
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_checkpoint_without_rows_has_nothing_to_commit(engine: Engine) -> None:
