@@ -35,8 +35,11 @@ from edgesocket.cluster.ray_actor import raylet_command
 from edgesocket.config.specs import JobSpec
 from edgesocket.engine.rounds import Rounds
 from edgesocket.errors import ConfigError, ExitCode, UsageError
-from edgesocket.store.place import root_of
+from edgesocket.store.place import Place, root_of
 from edgesocket.telemetry.masking import Mask
+
+LEASE_MS = 2000
+"""Of a job that names none: the successor on another worker waits for so long, and the owner has to beat within it."""
 
 RELOCATE_RETRY_S = 2.0
 """How long after Ray did not answer it is asked again for a host elsewhere."""
@@ -133,12 +136,20 @@ def make_job(
     if wrong is not None:
         raise ConfigError([wrong])
     logs.hide(order.job, Mask(spec.secrets))
-    spec = with_endpoint(spec, address)
-    file = bound(JobFile(Path(order.text.file), spec, jobs.place(order.job), dict(order.tag_filter), spec.notes))
+    place = jobs.place(order.job)
+    spec = with_endpoint(with_lease(spec, place), address)
+    file = bound(JobFile(Path(order.text.file), spec, place, dict(order.tag_filter), spec.notes))
     job = RunningJob(file, report, take_over=take_over, rounds=_ROUNDS)
     job.http = url
     report(job.greeting())
     return _HostedJob(job)
+
+
+def with_lease(spec: JobSpec, place: Place) -> JobSpec:
+    """The job with the lease of a cluster, unless it names one, or each sign of life is a request to a bucket."""
+    if spec.env.lease_ms is not None or place.apart is not None:
+        return spec
+    return replace(spec, env=replace(spec.env, lease_ms=LEASE_MS))
 
 
 def with_endpoint(spec: JobSpec, address: str) -> JobSpec:

@@ -18,6 +18,7 @@ from edgesocket.engine.plan import JobPlan, SinkPlan, TransformPlan
 from edgesocket.ingress.service import RepeatedId
 from edgesocket.sources.edge_socket import EdgeSocketSource
 from edgesocket.store.identity import host_identity
+from edgesocket.store.lease import LEASE_MS
 from edgesocket.store.place import Place
 
 
@@ -55,7 +56,7 @@ def make_plan(
         read_limit=_read_limit(env),
         flush_interval_s=env.flush_interval_ms / 1000,
         checkpoints_kept=env.checkpoints_kept,
-        lease_ms=env.lease_ms,
+        lease_ms=env.lease_ms or LEASE_MS,
         arrival_sync_ms=source.options.arrival_sync_ms,
         retry_times=env.retry_times,
         retry_interval_s=env.retry_interval_s,

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-QUIET_S = 2.5
+QUIET_S = 1.5
 """The longest time without a written status; one that is older than 5 s counts as one of a dead process."""
+
+_BUCKETS = "buckets"
+"""Of a histogram: when they change, so does its count."""
 
 
 class StatusPace:
@@ -31,8 +34,9 @@ class StatusPace:
 def _collect(value: Any, told: list[object]) -> None:
     """Everything in a status that changes only when something happens: all but fractions, which are ages."""
     if isinstance(value, dict):
-        for one in value.values():
-            _collect(one, told)
+        for name, one in value.items():
+            if name != _BUCKETS:
+                _collect(one, told)
     elif isinstance(value, list | tuple):
         for one in value:
             _collect(one, told)

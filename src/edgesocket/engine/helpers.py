@@ -9,21 +9,33 @@ import threading
 from collections.abc import Callable
 
 BEAT_S = 1.0
-"""How often an owner shows that it lives."""
+"""How often an owner shows that it lives, where its lease is long enough for that."""
+
+BEATS_A_LEASE = 4
+"""So often it does in a shorter one."""
+
+_LONG_LEASE_S = 3.0
 
 HOUSEKEEPING_S = 1.0
 """How often the source looks after itself and the status is published."""
+
+
+def beat_s_of(lease_ms: int) -> float:
+    """Seconds between two signs of life of an owner with this lease."""
+    lease_s = lease_ms / 1000
+    return BEAT_S if lease_s >= _LONG_LEASE_S else lease_s / BEATS_A_LEASE
 
 
 class Helpers:
     """Both threads of one incarnation. What ends one of them ends the job.
 
     Args:
-        beat: shows a sign of life; called once a second.
+        beat: shows a sign of life; called every `beat_s`.
         tick: lets the source look after itself; called about once a second.
         publish: writes the status; called about once a second, and soon after `publish_soon`.
         failed: told of what ended a thread.
         now: a steady clock in seconds.
+        beat_s: seconds between two signs of life.
     """
 
     def __init__(
@@ -33,7 +45,9 @@ class Helpers:
         publish: Callable[[], None],
         failed: Callable[[BaseException], None],
         now: Callable[[], float],
+        beat_s: float = BEAT_S,
     ) -> None:
+        self._beat_s = beat_s
         self._beat = beat
         self._tick = tick
         self._publish = publish
@@ -61,7 +75,7 @@ class Helpers:
             thread.join(BEAT_S)
 
     def _keep(self) -> None:
-        while not self._ended.wait(BEAT_S):
+        while not self._ended.wait(self._beat_s):
             try:
                 self._beat()
             except BaseException as error:  # anything that ends the keeper must end the job

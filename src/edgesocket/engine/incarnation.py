@@ -6,7 +6,7 @@
     finish     no new records, drain, one last checkpoint, append `ended`
 
 The pump is the thread that calls `run`. Three more belong to the incarnation: the store thread performs what touches
-the state directory; from the claim on the keeper beats once a second, and waits for nothing else; the housekeeper
+the state directory; from the claim on the keeper beats, and waits for nothing else; the housekeeper
 lets the source look after itself and publishes the status.
 """
 
@@ -26,6 +26,7 @@ from edgesocket.checkpoint.recovery import Recovered, recover
 from edgesocket.components.source import Source
 from edgesocket.components.state import Host, Ownership, StateStore
 from edgesocket.engine.checkpoints import CheckpointRunner, checkpoint_of
+from edgesocket.engine.helpers import beat_s_of
 from edgesocket.engine.log_watch import LogWatch
 from edgesocket.engine.performing import Beside, ProcedureRun, perform_on, unix_ms
 from edgesocket.engine.plan import JobPlan
@@ -88,7 +89,9 @@ class Incarnation:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
         self._pumping: Pump | None = None
         self._standing = Standing(owner, plan.lease_ms, report, now)
-        self._helpers = plan.make_helpers(self._standing.beat, self._tick, self._publish, self._standing.fail, now)
+        self._helpers = plan.make_helpers(
+            self._standing.beat, self._tick, self._publish, self._standing.fail, now, beat_s_of(plan.lease_ms)
+        )
         self._state = "starting"
         self._began = now()
         self._told_of_checkpoint: Callable[[float], None] = lambda _: None

@@ -23,6 +23,9 @@ LATE_S = 0.4
 LOOK_S = 0.2
 """How often it is looked for such."""
 
+PUBLISH_S = 2.0
+"""How often the status of a job is made where nothing asks for it sooner: with many jobs it is most of what they do."""
+
 STOP_WAIT_S = 1.0
 """How long it is waited for work that is being done when it is stopped."""
 
@@ -149,7 +152,7 @@ class SharedHelpers:
 
     Args:
         rounds: of the process.
-        beat, tick, publish, failed, now: see `helpers.Helpers`.
+        beat, tick, publish, failed, now, beat_s: see `helpers.Helpers`.
     """
 
     def __init__(
@@ -160,24 +163,28 @@ class SharedHelpers:
         publish: Callable[[], None],
         failed: Callable[[BaseException], None],
         now: Callable[[], float],
+        beat_s: float = BEAT_S,
     ) -> None:
         self._rounds = rounds
+        self._beat_s = beat_s
         self._beat = beat
         self._tick = tick
         self._publish = publish
         self._failed = failed
         self._now = now
-        self._next_tick = 0.0
+        self._next_tick = self._next_publish = 0.0
+        self._soon = False
         self._placed: list[Round] = []
 
     def start(self) -> None:
         """See Helpers."""
         self._next_tick = self._now() + HOUSEKEEPING_S
-        for period_s, work in ((BEAT_S, self._beat), (HOUSEKEEPING_S, self._keep_house)):
+        for period_s, work in ((self._beat_s, self._beat), (HOUSEKEEPING_S, self._keep_house)):
             self._placed.append(self._rounds.every(period_s, partial(self._guarded, work)))
 
     def publish_soon(self) -> None:
         """See Helpers."""
+        self._soon = True
         for one in self._placed[1:]:
             one.soon()
 
@@ -190,7 +197,10 @@ class SharedHelpers:
         if self._now() >= self._next_tick:
             self._tick()
             self._next_tick = self._now() + HOUSEKEEPING_S
-        self._publish()
+        if self._soon or self._now() >= self._next_publish:
+            self._soon = False
+            self._next_publish = self._now() + PUBLISH_S - HOUSEKEEPING_S / 2  # not one round later by a hair
+            self._publish()
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True)
@@ -36,3 +36,10 @@ class Counters:
     tls_mismatches: int = 0
     received_bytes: int = 0
     sent_bytes: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        """All of them, by name."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(field.name for field in fields(Counters))

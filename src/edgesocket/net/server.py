@@ -168,7 +168,7 @@ class IngressServer:
             "owed_reply_runs": connection.owed_runs if connection is not None else 0,
             "failure": "" if self.failure is None else f"{type(self.failure).__name__}: {self.failure}",
             "tls_certificate_expires": self._security.certificate_expires,
-            **dataclasses.asdict(self.counters),
+            **self.counters.as_json(),
         }
 
     # -- the receiver thread -------------------------------------------------------------------------------------

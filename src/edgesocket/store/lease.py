@@ -39,6 +39,7 @@ class Beat:
             say that nobody is.
         closed: it has ended and said so.
         lock: which lock file it holds, where there may be several; empty: the one beside the beat.
+        lease_ms: how long it may be silent before it falls silent for good.
     """
 
     job: str
@@ -51,6 +52,7 @@ class Beat:
     locked: bool
     closed: bool = False
     lock: str = ""
+    lease_ms: int = LEASE_MS
 
     @property
     def holder(self) -> str:
@@ -75,7 +77,7 @@ def parse_beat(data: bytes | None) -> Beat | None:
         beat = Beat(**json.loads(data))
     except (ValueError, TypeError):
         return None
-    numbers = (beat.pid, beat.epoch, beat.counter, beat.since_ms)
+    numbers = (beat.pid, beat.epoch, beat.counter, beat.since_ms, beat.lease_ms)
     return beat if all(type(number) is int and 0 <= number < 2**45 for number in numbers) else None
 
 
@@ -157,10 +159,11 @@ class LeasedOwner(ABC):
         *,
         take_over: bool = False,
     ) -> None:
-        """Find out whether the job may be claimed; takes `lease_ms` unless the last owner is known to be gone.
+        """Find out whether the job may be claimed; takes a lease unless the last owner is known to be gone.
 
         Args:
-            lease_ms: how long a live owner may be silent.
+            lease_ms: how long this owner may be silent. The one before it had its own, which is waited for where it is
+                longer.
             clock: monotonic seconds; also the clock of `beat` and `is_overdue`.
             sleep: waits a number of seconds.
             take_over: claim without watching; a live owner is fenced by the claim (see `wait_until_alone`).
@@ -181,13 +184,13 @@ class LeasedOwner(ABC):
             if seen != first:
                 self._unlock()
                 raise self._not_owner(parse_beat(seen))
-            if clock() - started >= self._lease_s:
+            if clock() - started >= self._lease_before_s(parse_beat(first)):
                 self._alone = True
                 break
             sleep(self._lease_s / self.looks_a_lease)
             seen = self._read()
         self._before = parse_beat(seen)
-        self._mine = replace(self._mine, since_ms=self._wall_ms())
+        self._mine = replace(self._mine, since_ms=self._wall_ms(), lease_ms=lease_ms)
         if self.has_lock:
             # Who starts at the same moment sees a beat, and learns by whom.
             self._write(self._next_beat())
@@ -207,12 +210,16 @@ class LeasedOwner(ABC):
         the beat of `start`; when it cannot beat, it is overdue. So it is silent a lease later, and known to be gone
         as soon as it lets go of the lock.
         """
-        deadline = self._clock() + self._lease_s
+        deadline = self._clock() + self._lease_before_s(self._before)
         while not self._alone and self._clock() < deadline:
             self._sleep(self._lease_s / self.looks_a_lease)
             self._try_lock()
             self._alone = self._before is not None and self._gone(self._before)
         self._alone = True
+
+    def _lease_before_s(self, before: Beat | None) -> float:
+        """The longest time for which the owner before this one may go on unseen."""
+        return max(self._lease_s, (LEASE_MS if before is None else before.lease_ms) / 1000)
 
     def beat(self) -> None:
         """Say that this owner lives; call it every `BEAT_MS`. Takes the lock when it has become free.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from edgesocket.engine.helpers import Helpers
+import pytest
+
+from edgesocket.engine.helpers import Helpers, beat_s_of
 from edgesocket.errors import FencedError
 
 WAIT_S = 10.0
@@ -52,6 +54,11 @@ def test_a_status_that_is_due_is_written_at_once_and_without_a_tick() -> None:
     helpers.stop()
     assert told.ticks == 0
     assert told.failures == []
+
+
+@pytest.mark.parametrize(("lease_ms", "beat_s"), [(2000, 0.5), (2800, 0.7), (3000, 1.0), (10_000, 1.0)])
+def test_an_owner_beats_every_second_and_four_times_in_a_short_lease(lease_ms: int, beat_s: float) -> None:
+    assert beat_s_of(lease_ms) == beat_s
 
 
 def test_a_beat_that_fails_ends_the_job() -> None:

@@ -47,10 +47,10 @@ def start(tmp_path, time):
     """Watch and return a new owner; `epoch` also starts it."""
     made = []
 
-    def new(host=HERE, pid=100, epoch=None, **arguments):
+    def new(host=HERE, pid=100, epoch=None, lease_ms=3000, **arguments):
         owner = Owner(tmp_path, "orders", host=host, pid=pid, wall_ms=lambda: 1_700_000_000_000)
         made.append(owner)
-        owner.watch(3000, time.clock, time.sleep, **arguments)
+        owner.watch(lease_ms, time.clock, time.sleep, **arguments)
         if epoch is not None:
             owner.start(epoch)
         return owner
@@ -98,6 +98,12 @@ class TestWatch:
         die(start(host=ELSEWHERE, epoch=1))
         assert start(pid=101).has_lock
         assert 3.0 <= time.slept < 3.2
+
+    @pytest.mark.parametrize(("own_ms", "waited_s"), [(2000, 10.0), (20_000, 20.0)])
+    def test_the_longer_of_two_leases_is_waited_for(self, start, time, own_ms, waited_s):
+        die(start(host=ELSEWHERE, epoch=1, lease_ms=10_000))
+        start(pid=101, lease_ms=own_ms)
+        assert waited_s <= time.slept < waited_s + 1
 
     def test_after_a_reboot_the_lease_is_waited_for(self, start, time):
         """The same name with another kernel may as well be another host."""
@@ -224,6 +230,11 @@ class TestWaitUntilAlone:
         assert 3.0 <= time.slept < 3.2
         owner.wait_until_alone()
         assert time.slept < 3.2, "once is enough"
+
+    def test_one_with_a_longer_lease_than_ours_is_given_that(self, start, time):
+        start(epoch=1, lease_ms=10_000)
+        start(pid=101, epoch=2, lease_ms=2000, take_over=True).wait_until_alone()
+        assert 10.0 <= time.slept < 10.5
 
     def test_it_ends_when_the_old_owner_lets_go(self, start, time):
         old = start(epoch=1)
