@@ -74,7 +74,7 @@ class TestReference:
         assert (env.checkpoint_interval_ms, env.checkpoint_timeout_ms, env.checkpoints_kept) == (10_000, 60_000, 3)
         assert env.checkpoint_failure_timeout_ms == 600_000
         assert (env.retry_times, env.retry_interval_s, env.retry_reset_s) == (3, 3, 600)
-        assert (env.lease_ms, dict(env.tag_filter), env.parallelism, env.job_name) == (3000, {}, 1, None)
+        assert (env.lease_ms, dict(env.tag_filter), env.parallelism, env.job_name) == (None, {}, 1, None)
 
 
 class TestSpecs:
