@@ -113,6 +113,7 @@ def make_job(
     url: str,
     order: Order,
     take_over: bool,
+    start: int,
     report: Callable[[object], None],
 ) -> Hosted:
     """The job of an order, not running yet.
@@ -125,6 +126,7 @@ def make_job(
         url: where this host answers about health, or "".
         order: what is wanted.
         take_over: claim it from whoever owns it.
+        start: number of this start of the host.
         report: takes its log.
 
     Raises:
@@ -140,7 +142,7 @@ def make_job(
     spec = with_endpoint(with_lease(spec, place), address)
     file = bound(JobFile(Path(order.text.file), spec, place, dict(order.tag_filter), spec.notes))
     job = RunningJob(file, report, take_over=take_over, rounds=_ROUNDS)
-    job.http = url
+    job.http, job.host_start = url, start
     report(job.greeting())
     return _HostedJob(job)
 

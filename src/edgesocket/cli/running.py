@@ -58,6 +58,7 @@ class RunningJob:
         created_ms: when this process began with it.
         restored: whether it went on from a state that was there.
         http: where the process shows it; told to whoever reads its status.
+        host_start: number of the start of the cluster's host that runs it, told as well; 0 without one.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class RunningJob:
         self.created_ms = unix_ms()
         self.restored = False
         self.http = ""
+        self.host_start = 0
         self._asked = False
         self._pace = StatusPace()
         self._log = report
@@ -188,7 +190,8 @@ class RunningJob:
         self._look_for_requests()
         if not self._pace.due(status, time.monotonic()):
             return
-        self.state.write_status({**status, "instance": self._instance, **({"http": self.http} if self.http else {})})
+        told = {"instance": self._instance, "http": self.http, "host_start": self.host_start}
+        self.state.write_status({**status, **{name: value for name, value in told.items() if value}})
 
     def _publish_end(self, code: int, reason: str) -> None:
         """Say how it ended, for whoever asked it to stop and waits."""

@@ -91,8 +91,8 @@ class Surroundings:
     Attributes:
         registry: of the cluster.
         place: finds a job's place by its name.
-        make_job: makes the job of an order, not running yet. The flag: take it over from whoever owns it. Raises
-            EdgeSocketError.
+        make_job: makes the job of an order, not running yet. The flag: take it over from whoever owns it. The number:
+            of this start, for its status. Raises EdgeSocketError.
         relocate: puts a job on another worker, by an order of its own, because of a reason; returns whether it did.
             May raise anything.
         end_process: ends the process at once, with an exit code; another one goes on.
@@ -107,7 +107,7 @@ class Surroundings:
 
     registry: Registry
     place: Callable[[str], JobPlace]
-    make_job: Callable[[Order, bool, Callable[[object], None]], Hosted]
+    make_job: Callable[[Order, bool, int, Callable[[object], None]], Hosted]
     relocate: Callable[[Order, str], bool]
     end_process: Callable[[int], None]
     give_way: Callable[[], None]
@@ -372,7 +372,9 @@ class JobHost:
             take_over = not gentle and slot.failures == 0
             try:
                 slot.state = "running"
-                slot.job = self._around.make_job(order, take_over, lambda event: self._around.report(order.job, event))
+                slot.job = self._around.make_job(
+                    order, take_over, self._number, lambda event: self._around.report(order.job, event)
+                )
                 self.look(order.job)  # an order that came since `_may_start` counts at once
                 return Outcome(code=slot.job.run())
             except NotOwnerError as error:

@@ -64,7 +64,10 @@ class JobView:
     @property
     def _says_running(self) -> bool:
         """Whether the process of the newest start says so; the one before it may still speak."""
-        if self.status is None or self.attempt is None or self.status.get("pid") != self.attempt.pid:
+        if self.status is None or self.attempt is None:
+            return False
+        # Processes of two pods may have the same pid, and two starts of a host never the same number.
+        if (self.status.get("pid"), self.status.get("host_start")) != (self.attempt.pid, self.attempt.start):
             return False
         return bool(self.status.get("state") == "running")
 

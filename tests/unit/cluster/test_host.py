@@ -84,7 +84,7 @@ class Bench:
         host._begin()
         return host
 
-    def make(self, order: Order, take_over: bool, report: Callable[[object], None]) -> FakeJob:
+    def make(self, order: Order, take_over: bool, start: int, report: Callable[[object], None]) -> FakeJob:
         if self.refuse is not None:
             raise self.refuse
         job = FakeJob(order, take_over)
