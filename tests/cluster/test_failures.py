@@ -23,11 +23,8 @@ PORT = 10091
 """That of the reference; the shipped settings keep Ray away from it."""
 
 PROCESS_KILL_S = 2.0
-LEASE_S = 3.0
-"""What a successor on another host waits for: it cannot know that the owner before it is dead."""
-
-NODE_KILL_S = 5.0 + LEASE_S
-PARTITION_S = 10.0 + LEASE_S
+NODE_KILL_S = 5.0
+PARTITION_S = 10.0
 ZOMBIE_S = 5.0
 HANG_S = 14.0
 WORKER_ADDED_S = 15.0
