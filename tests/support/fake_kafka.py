@@ -15,8 +15,9 @@ OnDelivery = Callable[[KafkaError | None, Any], None]
 class FakeMessage:
     """A message as a delivery report shows it."""
 
-    def __init__(self, topic: str, value: bytes, key: bytes | None, partition: int, headers: Any) -> None:
-        self._parts = (topic, value, key, partition, headers)
+    def __init__(self, topic: str, value: bytes, key: bytes | None, partition: int, failure: KafkaError | None) -> None:
+        self._parts = (topic, value, key, partition)
+        self.failure = failure
 
     def topic(self) -> str:
         return str(self._parts[0])
@@ -30,8 +31,8 @@ class FakeMessage:
     def partition(self) -> int:
         return self._parts[3]
 
-    def headers(self) -> Any:
-        return self._parts[4]
+    def headers(self) -> None:
+        """None: the client gives them to consumers only."""
 
 
 class FakeCluster:
@@ -42,6 +43,8 @@ class FakeCluster:
         queue_rows: rows that a producer holds at most.
         confirms_in_poll: whether deliveries also happen in `poll`; always in `flush`.
         delivery_errors: by value: the error of its delivery, once.
+        delivery_errors_at: the same by how many messages were produced before it.
+        produced: value and headers of every message that a producer took.
         produce_errors: by value: what `produce` says to it, once.
         before: by name of a producer's or consumer's method: called before it, once; may raise.
         after: the same, after it.
@@ -55,6 +58,8 @@ class FakeCluster:
         self.queue_rows = 1000
         self.confirms_in_poll = True
         self.delivery_errors: dict[bytes, KafkaError] = {}
+        self.delivery_errors_at: dict[int, KafkaError] = {}
+        self.produced: list[tuple[bytes, Any]] = []
         self.produce_errors: dict[bytes, KafkaError] = {}
         self.before: dict[str, Callable[[], None]] = {}
         self.after: dict[str, Callable[[], None]] = {}
@@ -121,7 +126,7 @@ class FakeProducer:
         self._queue: list[tuple[FakeMessage, OnDelivery]] = []
         self._transaction: list[bytes] | None = None
         self._position: tuple[int, str] | None = None
-        self._committed = False
+        self._committed = self._purged = False
         self.on_error: Callable[[KafkaError], None] = lambda _: None
 
     def __len__(self) -> int:
@@ -143,9 +148,14 @@ class FakeProducer:
         if value in self._cluster.produce_errors:
             raise KafkaException(self._cluster.produce_errors.pop(value))
         assert self._transaction is not None or not self._transactional, "outside of a transaction"
-        self._queue.append((FakeMessage(topic, value, key, partition, headers), callback))
+        failure = self._cluster.delivery_errors_at.pop(len(self._cluster.produced), None)
+        self._cluster.produced.append((value, headers))
+        self._queue.append((FakeMessage(topic, value, key, partition, failure), callback))
 
     def poll(self, seconds: float) -> int:
+        return int(self._cluster.around("poll", lambda: self._polled(seconds)))
+
+    def _polled(self, seconds: float) -> int:
         if self._cluster.confirms_in_poll:
             self._deliver()
         elif seconds:
@@ -153,7 +163,7 @@ class FakeProducer:
         return 0
 
     def flush(self, seconds: float) -> int:
-        self._deliver()
+        self._cluster.around("flush", self._queue.clear if self._purged else self._deliver)
         if self._queue:
             self._cluster.sleep(seconds)
         return len(self._queue)
@@ -164,14 +174,14 @@ class FakeProducer:
             return
         queue, self._queue = self._queue, []
         for message, on_delivery in queue:
-            error = self._cluster.delivery_errors.pop(message.value(), None)
+            error = message.failure or self._cluster.delivery_errors.pop(message.value(), None)
             if error is not None:
                 on_delivery(error, message)
             else:
                 (self._cluster.values if self._transaction is None else self._transaction).append(message.value())
 
     def purge(self) -> None:
-        self._queue = []
+        self._purged = True
 
     # ---- transactions --------------------------------------------------------------------------------------------
 

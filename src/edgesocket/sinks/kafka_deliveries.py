@@ -4,7 +4,7 @@ Only failed deliveries are reported one by one: a row costs no call back into Py
 the producer, and that no failure was reported, says that every row is confirmed.
 
 Every message carries a reference to the messages it was sent with, which the client drops with the message. So the rows
-of what is not confirmed yet stay in memory, and no others; how many that can be, the client's queue says.
+of what is not confirmed yet stay in memory, and those that they came with.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ROOM_S = 5.0
 """How long a full queue may stand still before the engine hears of it."""
 FLUSH_S = 30.0
 """How long a flush may go without a single delivery before the engine hears of it."""
+PURGE_S = 2.0
+"""Most time that closing takes: a message that is not let go of keeps its rows in memory for ever."""
 _LOOK_S = 0.1
 _NOT_GIVEN = ("", None, None, ANY_PARTITION, None)
 """Arguments of `Producer.produce` up to the callback: topic, value, and what a message has that has none."""
@@ -43,11 +45,13 @@ class FailedDelivery:
         error: why.
         message: as it comes back.
         sent_with: the messages it is one of.
+        number: of it among them, where what comes back does not tell it from others: headers do not come back.
     """
 
     error: KafkaError
     message: Any
     sent_with: Messages
+    number: int | None
 
 
 class Deliveries:
@@ -74,16 +78,16 @@ class Deliveries:
         except KafkaException as error:
             raise failure("use kafka.config", error_of(error)) from None
 
-    def _on_delivery(self, sent_with: Messages, error: KafkaError | None, message: Any) -> None:
+    def _on_delivery(self, sent_with: Messages, number: int | None, error: KafkaError | None, message: Any) -> None:
         if error is not None:
-            self._failures.append(FailedDelivery(error, message, sent_with))
+            self._failures.append(FailedDelivery(error, message, sent_with, number))
 
     def _on_error(self, error: KafkaError) -> None:  # noqa: ARG002  the client sees to all of them by itself
         self._had_trouble = True
 
     def take_trouble(self) -> bool:
-        """Whether a connection is known to have broken since the last call."""
-        self.producer.poll(0)
+        """Whether a connection is known to have broken since the last call. Raises ComponentError."""
+        self._poll(0)
         trouble, self._had_trouble = self._had_trouble, False
         return trouble
 
@@ -113,23 +117,27 @@ class Deliveries:
         taken, self._failures[:] = self._failures[:], []
         return taken
 
-    def send(self, columns: Sequence[Any], start: int, sent_with: Messages) -> int:
+    def send(self, columns: Sequence[Any], start: int, sent_with: Messages, number: int | None = None) -> int:
         """Give messages to the producer, from index `start`. Waits while its queue is full.
 
         Args:
             columns: see `Messages.columns`.
             start: index of the first that is not sent yet.
             sent_with: what a failure is to name, and what stays in memory until then.
+            number: of a single message among `sent_with`; None where all of them are sent.
 
         Returns:
             the index of the first that was not taken: the number of messages for none, else the queue stood still.
 
         Raises:
+            ComponentError: the producer is of no use any more.
             NotTakenError: the producer refuses the one at its `index`.
         """
         produce, count, index = self.producer.produce, len(columns[VALUE]), start
         given = [*columns, *_NOT_GIVEN[len(columns) :]]
-        given[_CALLBACK] = partial(self._on_delivery, sent_with)
+        given[_CALLBACK] = partial(self._on_delivery, sent_with, number)
+        if number is None and len(columns) > _CALLBACK:
+            given[_CALLBACK] = [partial(self._on_delivery, sent_with, one) for one in range(count)]
         while True:
             arguments = [_from(column, index) for column in given]
             try:
@@ -146,11 +154,17 @@ class Deliveries:
     def _waited_for_room(self) -> bool:
         """Wait until something was delivered, for a while. Returns whether it was."""
         until, waiting = self._now() + ROOM_S, len(self.producer)
-        while len(self.producer) >= waiting and not self._failures:
+        while len(self.producer) >= waiting:
             if self._now() >= until:
                 return False
-            self.producer.poll(_LOOK_S)
+            self._poll(_LOOK_S)
         return True
+
+    def _poll(self, seconds: float) -> None:
+        try:
+            self.producer.poll(seconds)
+        except KafkaException as error:
+            raise failure("deliver rows", error_of(error), reopen=True) from error
 
     def flush(self) -> None:
         """Wait until every message is delivered or has failed.
@@ -174,10 +188,12 @@ class Deliveries:
             raise failure("deliver rows", error_of(error), reopen=True) from error
 
     def close(self) -> None:
-        """Throw away what is not delivered."""
+        """Throw away what is not delivered, and wait a moment until the client has let go of it."""
         self.producer.purge()
-        with contextlib.suppress(KafkaException):  # the producer was fenced, and has nothing to deliver
-            self.producer.flush(0)
+        until = self._now() + PURGE_S
+        while len(self.producer) and self._now() < until:
+            with contextlib.suppress(KafkaException):  # a fenced producer says so again each time
+                self.producer.flush(_LOOK_S)
 
 
 def _from(column: Any, start: int) -> Iterator[Any]:

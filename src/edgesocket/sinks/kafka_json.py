@@ -6,8 +6,6 @@ something to escape, are written by `encoding` and put in.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +15,10 @@ from edgesocket.sinks.encoding import json_cells
 
 _NULL = "null"
 _FIRST_PRINTABLE = 0x20
-_KEPT_TEXTS = 256
+_KEPT_TEXTS = 64
+_KEPT_BYTES = 1 << 20
+_kept: dict[str, pa.Array] = {}
+"""Texts of the last schemas, each many times: at most `_KEPT_TEXTS`, of at most `_KEPT_BYTES` each."""
 
 
 def json_values(rows: Rows) -> list[bytes]:
@@ -61,9 +62,11 @@ def _needs_escapes(texts: pa.StringArray) -> bool:
 
 def _repeated(text: str, count: int) -> pa.Array:
     """The text `count` times. Arrow joins arrays in half the time that it takes with scalars among them."""
-    return _repeated_at_least(text, 1 << (count - 1).bit_length()).slice(0, count)
-
-
-@lru_cache(maxsize=_KEPT_TEXTS)
-def _repeated_at_least(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text), count)
+    found = _kept.get(text)
+    if found is None or len(found) < count:
+        found = pa.repeat(pa.scalar(text), 1 << (count - 1).bit_length())
+        if found.nbytes <= _KEPT_BYTES:
+            if len(_kept) >= _KEPT_TEXTS:
+                _kept.clear()
+            _kept[text] = found
+    return found.slice(0, count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +56,7 @@ class Messages:
         refused: why the row at an index can be no message.
     """
 
-    __slots__ = ("_columns", "_found", "_kept", "_make", "refused", "rows")
+    __slots__ = ("__weakref__", "_columns", "_kept", "_make", "_numbers", "refused", "rows")
 
     def __init__(self, rows: Rows, make: Callable[[dict[int, str]], Sequence[Any]]) -> None:
         self.rows = rows
@@ -63,7 +64,7 @@ class Messages:
         self._make = make
         self._columns: Sequence[Any] | None = make(self.refused)
         self._kept: list[int] | None = None
-        self._found: set[int] = set()
+        self._numbers: dict[Message, deque[int]] | None = None
 
     @property
     def columns(self) -> Sequence[Any]:
@@ -112,12 +113,15 @@ class Messages:
         """The row of the message at `number`."""
         return number if self._kept is None else self._kept[number]
 
-    def mark_found(self, number: int) -> bool:
-        """Note that the message was found again. False if it was before."""
-        if number in self._found:
-            return False
-        self._found.add(number)
-        return True
+    def find(self, topic: str, value: bytes, key: bytes | None) -> int | None:
+        """Number of the message with these parts: of equal ones another one each time. None: there is no more."""
+        if self._numbers is None:
+            self._numbers = {}
+            for number in range(self.count):
+                parts = (*self.message(number), None)[:3]
+                self._numbers.setdefault(parts, deque()).append(number)
+        found = self._numbers.get((topic, value, key))
+        return found.popleft() if found else None
 
 
 class MessageMaker:

@@ -7,6 +7,7 @@ the sink must be opened again.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -21,6 +22,10 @@ from edgesocket.sinks.kafka_deliveries import Deliveries, FailedDelivery, NotTak
 from edgesocket.sinks.kafka_messages import Messages
 from edgesocket.sinks.kafka_transactions import Transactions
 
+MOST_ROWS = 1_000_000
+"""Of blocks that are not confirmed as a whole: then all deliveries are waited for. One partition of a hundred that
+takes nothing keeps the blocks of all in memory."""
+MOST_BYTES = 256 << 20
 _QUEUE_FULL = "Kafka sink: the producer's queue is full, and no broker takes rows from it"
 
 
@@ -54,6 +59,7 @@ class Window:
         self._transactions = transactions
         self._reject_row = reject
         self._names_topics = names_topics
+        self._alive = _Alive()
         self._sending: Messages | None = None  # not all of them are in the producer,
         self._next = 0  # but those before this one are
 
@@ -62,7 +68,7 @@ class Window:
     @property
     def must_settle(self) -> bool:
         """Whether deliveries have to be seen to before more is sent."""
-        return self._deliveries.has_failures
+        return self._deliveries.has_failures or self._alive.rows >= MOST_ROWS or self._alive.bytes >= MOST_BYTES
 
     def goes_on_with(self, rows: Rows) -> bool:
         """Whether the rows were added before, and are sent only in part.
@@ -79,6 +85,7 @@ class Window:
         for index, reason in sorted(messages.refused.items()):
             self._reject(messages.rows, index, reason)
         messages.drop_refused()
+        self._alive.count(messages)
         self._sending, self._next = messages, 0
 
     def send(self) -> None:
@@ -96,6 +103,8 @@ class Window:
                 reached = self._deliveries.send(messages.columns, self._next, messages)
             except NotTakenError as raised:
                 refusal, reached = raised, raised.index
+            except ComponentError as error:
+                self.lose_for(error)
             self.sent += reached - self._next
             self._next = reached
             if refusal is not None:
@@ -137,20 +146,23 @@ class Window:
                 self.lose_for(failure(f"deliver to {failed.message.topic()}", failed.error, reopen=True))
         if failures and self._transactions is not None:
             self.lose_for(_refused_in_transaction(failures[0]))
-        for number, failed in enumerate(failures):
+        for position, failed in enumerate(failures):
             try:
                 self._send_alone(failed)
             except BaseException:
                 # Those not seen to yet are neither confirmed nor rejected.
-                unseen = len(failures) - number
+                unseen = len(failures) - position
                 self.lost = ComponentError(f"Kafka sink: {unseen} rows were refused and not seen to", reopen=True)
                 raise
 
     def _send_alone(self, failed: FailedDelivery) -> None:
         """A batch was refused for one of its rows: each gets a batch of its own, and who fails then is at fault."""
-        error = failed.error
+        error, messages, number = failed.error, failed.sent_with, _number_of(failed)
+        if number is None:
+            self.lose_for(ComponentError(f"Kafka sink: a row cannot be found again: {error.str()}", reopen=True))
         if error.code() not in TOPIC_ERRORS:
-            if self._deliveries.send(_again(failed.message), 0, failed.sent_with) == 0:
+            columns = _alone(messages, number, failed.message.partition())
+            if self._deliveries.send(columns, 0, messages, number) == 0:
                 raise ComponentError(_QUEUE_FULL)
             self._deliveries.flush()
             again = self._deliveries.take_failures()
@@ -159,10 +171,7 @@ class Window:
             error = again[0].error
             if not self._is_the_rows_fault(error):
                 self.lose_for(failure(f"deliver to {failed.message.topic()}", error, reopen=True))
-        index = _row_of(failed)
-        if index is None:
-            self.lose_for(ComponentError(f"Kafka sink: a row cannot be found again: {error.str()}", reopen=True))
-        self._reject(failed.sent_with.rows, index, error.str())
+        self._reject(messages.rows, messages.index_of(number), error.str())
 
     # ---- losses --------------------------------------------------------------------------------------------------
 
@@ -191,15 +200,43 @@ class Window:
             raise self.lost
 
 
-def _again(message: Any) -> list[Any]:
-    """The columns of a message that came back, as it was sent."""
-    columns = [message.topic(), [message.value()], message.key(), message.partition()]
-    return [*columns, None, None, 0, [message.headers()]] if message.headers() else columns
+class _Alive:
+    """How much of what was sent is in memory still: of a block all rows are, until the last of them is confirmed."""
+
+    def __init__(self) -> None:
+        self.rows = self.bytes = 0
+
+    def count(self, messages: Messages) -> None:
+        """Count these for as long as there is a reference to them."""
+        rows = messages.rows
+        size = rows.batch.nbytes if rows.records is None else rows.records.payload_bytes
+        self.rows += rows.count
+        self.bytes += size
+        weakref.finalize(messages, self._gone, rows.count, size).atexit = False
+
+    def _gone(self, rows: int, size: int) -> None:
+        self.rows -= rows
+        self.bytes -= size
+
+
+def _alone(messages: Messages, number: int, partition: int) -> list[Any]:
+    """The columns of one message, for the partition that it was sent to before."""
+    topic, value, *rest = messages.message(number)
+    columns: list[Any] = [topic, [value]]
+    if rest:
+        key, _, *more = rest
+        columns += [key, partition]
+        if more:
+            *plain, headers = more
+            columns += [*plain, [headers]]
+    else:
+        columns += [None, partition]
+    return columns
 
 
 def _refused_in_transaction(failed: FailedDelivery) -> ComponentError:
-    index = _row_of(failed)
-    batch_id = "?" if index is None else str(failed.sent_with.rows.id_at(index))
+    number = _number_of(failed)
+    batch_id = "?" if number is None else str(failed.sent_with.rows.id_at(failed.sent_with.index_of(number)))
     return ComponentError(
         f"Kafka sink: topic {failed.message.topic()} refuses batch {batch_id}, or one sent with it, for good: "
         f"{failed.error.str()}. The transaction cannot go on without it",
@@ -207,11 +244,9 @@ def _refused_in_transaction(failed: FailedDelivery) -> ComponentError:
     )
 
 
-def _row_of(failed: FailedDelivery) -> int | None:
-    """The row that a message was made of: of equal rows the first that was not found yet."""
-    messages, message = failed.sent_with, failed.message
-    wanted = (message.topic(), message.value(), message.key())
-    for number in range(messages.count):
-        if (*messages.message(number), None)[:3] == wanted and messages.mark_found(number):
-            return messages.index_of(number)
-    return None
+def _number_of(failed: FailedDelivery) -> int | None:
+    """Which of the messages it is; of equal ones any that was not asked for yet."""
+    if failed.number is not None:
+        return failed.number
+    message = failed.message
+    return failed.sent_with.find(message.topic(), message.value(), message.key())

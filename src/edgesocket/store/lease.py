@@ -1,8 +1,11 @@
 """Who runs a job, as far as a lease can tell: the rules, for any kind of place. See ownership.py and object_owner.py.
 
-An owner replaces its *beat* every second: host, kernel, pid, epoch, a counter, since when. A starter that holds the
+An owner replaces its *beat* again and again: host, kernel, pid, epoch, a counter, since when. A starter that holds the
 lock, and sees that the last beat came from a holder of this very lock, knows that the holder is dead. Any other
 starter watches the beat for the lease, on its own clock: no two clocks are ever compared.
+
+Owners may have different leases. A beat names the longest one that somebody may still live by: its own, and until its
+owner is alone, those before it.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Beat:
             say that nobody is.
         closed: it has ended and said so.
         lock: which lock file it holds, where there may be several; empty: the one beside the beat.
-        lease_ms: how long it may be silent before it falls silent for good.
+        lease_ms: how long it may be silent before it falls silent for good, and whoever may be at work before it.
     """
 
     job: str
@@ -66,7 +69,10 @@ _FIELDS = tuple(field.name for field in fields(Beat))
 
 def encode_beat(beat: Beat) -> bytes:
     """The bytes of a beat."""
-    return json.dumps({name: getattr(beat, name) for name in _FIELDS}).encode("ascii")
+    said = {name: getattr(beat, name) for name in _FIELDS}
+    if beat.lease_ms == LEASE_MS:
+        del said["lease_ms"]  # what readers without this field take it for
+    return json.dumps(said).encode("ascii")
 
 
 def parse_beat(data: bytes | None) -> Beat | None:
@@ -74,7 +80,8 @@ def parse_beat(data: bytes | None) -> Beat | None:
     if data is None:
         return None
     try:
-        beat = Beat(**json.loads(data))
+        said = json.loads(data)
+        beat = Beat(**{name: said[name] for name in _FIELDS if name in said})  # a later version may say more
     except (ValueError, TypeError):
         return None
     numbers = (beat.pid, beat.epoch, beat.counter, beat.since_ms, beat.lease_ms)
@@ -109,6 +116,7 @@ class LeasedOwner(ABC):
         self._host = host
         self._wall_ms = wall_ms
         self._lease_s = LEASE_MS / 1000
+        self._longest_ms = LEASE_MS
         self._clock: Callable[[], float] = time.monotonic
         self._sleep: Callable[[float], None] = time.sleep
         self._beaten_at: float | None = None
@@ -172,7 +180,7 @@ class LeasedOwner(ABC):
             NotOwnerError: a live owner beats. Nothing was touched, the lock is not held.
             StoreError: the place failed.
         """
-        self._lease_s = lease_ms / 1000
+        self._lease_s, self._longest_ms = lease_ms / 1000, lease_ms
         self._clock, self._sleep = clock, sleep
         first = self._read()
         seen, started = first, clock()
@@ -184,13 +192,14 @@ class LeasedOwner(ABC):
             if seen != first:
                 self._unlock()
                 raise self._not_owner(parse_beat(seen))
-            if clock() - started >= self._lease_before_s(parse_beat(first)):
+            if clock() - started >= self._longest_lease_s(seen):
                 self._alone = True
                 break
             sleep(self._lease_s / self.looks_a_lease)
             seen = self._read()
+        self._longest_lease_s(seen)
         self._before = parse_beat(seen)
-        self._mine = replace(self._mine, since_ms=self._wall_ms(), lease_ms=lease_ms)
+        self._mine = replace(self._mine, since_ms=self._wall_ms())
         if self.has_lock:
             # Who starts at the same moment sees a beat, and learns by whom.
             self._write(self._next_beat())
@@ -200,6 +209,7 @@ class LeasedOwner(ABC):
         if epoch > 1 and (self._before is None or self._before.epoch != epoch - 1):
             # Between the look at the beat and the claim somebody else owned the job, and may be at work still.
             self._alone, self._before = False, None
+            self._longest_lease_s(self._read())
         self._mine = replace(self._mine, epoch=epoch)
         self.beat()
 
@@ -210,16 +220,19 @@ class LeasedOwner(ABC):
         the beat of `start`; when it cannot beat, it is overdue. So it is silent a lease later, and known to be gone
         as soon as it lets go of the lock.
         """
-        deadline = self._clock() + self._lease_before_s(self._before)
+        deadline = self._clock() + self._longest_ms / 1000
         while not self._alone and self._clock() < deadline:
             self._sleep(self._lease_s / self.looks_a_lease)
             self._try_lock()
             self._alone = self._before is not None and self._gone(self._before)
         self._alone = True
 
-    def _lease_before_s(self, before: Beat | None) -> float:
-        """The longest time for which the owner before this one may go on unseen."""
-        return max(self._lease_s, (LEASE_MS if before is None else before.lease_ms) / 1000)
+    def _longest_lease_s(self, seen: bytes | None) -> float:
+        """The longest time for which somebody before this owner may go on unseen, as far as it has seen beats."""
+        if seen is not None:
+            before = parse_beat(seen)
+            self._longest_ms = max(self._longest_ms, LEASE_MS if before is None else before.lease_ms)
+        return self._longest_ms / 1000
 
     def beat(self) -> None:
         """Say that this owner lives; call it every `BEAT_MS`. Takes the lock when it has become free.
@@ -293,7 +306,9 @@ class LeasedOwner(ABC):
     def _next_beat(self) -> Beat:
         locked = self.has_lock and self._alone
         lock = self._lock_id() if locked else ""
-        self._mine = replace(self._mine, counter=self._mine.counter + 1, locked=locked, lock=lock)
+        lease_ms = int(self._lease_s * 1000) if self._alone else self._longest_ms
+        counter = self._mine.counter + 1
+        self._mine = replace(self._mine, counter=counter, locked=locked, lock=lock, lease_ms=lease_ms)
         return self._mine
 
 

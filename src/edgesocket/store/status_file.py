@@ -51,7 +51,7 @@ def _write_over(path: Path, data: bytes) -> bool:
     """Write into the file that is there. Returns False where there is none, or one that is too small."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:  # none, or somebody else's
         return False
     try:
         size = os.fstat(descriptor).st_size

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,7 +16,7 @@ from edgesocket.components.sink import RejectedRow, SinkContext
 from edgesocket.errors import BadRecordError, ComponentError, FencedError
 from edgesocket.records import RecordBlock
 from edgesocket.rows import Rows
-from edgesocket.sinks import kafka_transactions
+from edgesocket.sinks import kafka_transactions, kafka_window
 from edgesocket.sinks.kafka import KafkaSink
 from edgesocket.sinks.kafka_bounded import CALL_THREAD
 from edgesocket.sinks.kafka_deliveries import FLUSH_S, ROOM_S
@@ -37,13 +38,13 @@ class Engine:
         self.epoch = 0
         self.sink = self.start()
 
-    def start(self, **context: Any) -> KafkaSink:
+    def start(self, options: dict[str, Any] | None = None, **context: Any) -> KafkaSink:
         self.epoch += 1
         self.sink = KafkaSink(
             topic="t",
             bootstrap_servers="nowhere",
             semantics=self.semantics,
-            format="text",
+            **{"format": "text", **(options or {})},
             clients=self.cluster.clients,  # type: ignore[arg-type]
             sleep=self.cluster.sleep,
             now=self.cluster.now,
@@ -165,6 +166,30 @@ def test_rows_stay_in_memory_until_they_are_confirmed_and_no_longer(engine: Engi
     assert kept() is None
 
 
+def test_rows_whose_blocks_are_kept_by_a_few_of_them_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_window, "MOST_ROWS", 10)
+    engine = Engine("NON")
+    engine.cluster.confirms_in_poll = False
+    engine.sink.write(rows(*TEN))
+    assert engine.values == []
+    engine.sink.write(rows(b"more"))
+    assert engine.values == TEN
+
+
+@pytest.mark.parametrize("flush_fails", [False, True])
+def test_a_closed_sink_keeps_no_rows(engine: Engine, flush_fails: bool) -> None:
+    engine.cluster.confirms_in_poll = False
+    batch = WatchedRows.of_records(RecordBlock.of_run(1, TEN))
+    kept = weakref.ref(batch)
+    engine.sink.write(batch)
+    del batch
+    if flush_fails:
+        engine.cluster.before["flush"] = raising(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+    engine.sink.close()
+    gc.collect()
+    assert kept() is None
+
+
 def test_a_checkpoint_without_rows_has_nothing_to_commit(engine: Engine) -> None:
     assert engine.sink.prepare(1) == {}
     engine.sink.write(rows(*TEN))
@@ -181,6 +206,26 @@ def test_a_queue_that_is_full_at_row_7_is_waited_for(engine: Engine) -> None:
     engine.sink.write(rows(*TEN))
     engine.checkpoint(1)
     assert engine.values == TEN
+
+
+@pytest.mark.timeout(20)
+def test_a_queue_that_is_full_again_after_a_failure_is_waited_for(engine: Engine) -> None:
+    engine.cluster.queue_rows = 3
+    engine.cluster.delivery_errors[b"p2"] = TRANSPORT
+    engine.sink.write(rows(*TEN))
+    with pytest.raises(ComponentError, match="the connection broke") as failed:
+        engine.sink.prepare(1)
+    assert failed.value.reopen
+
+
+def test_a_producer_that_ends_while_its_queue_is_full_is_a_loss(engine: Engine) -> None:
+    engine.cluster.queue_rows = 3
+    engine.cluster.before["poll"] = raising(KafkaError(KafkaError._FATAL, "no more"))
+    with pytest.raises(ComponentError, match="no more") as failed:
+        engine.sink.write(rows(*TEN))
+    assert failed.value.reopen
+    with pytest.raises(ComponentError):
+        engine.sink.prepare(1)
 
 
 def test_after_a_queue_that_stands_still_the_same_rows_go_on_at_row_7(engine: Engine) -> None:
@@ -242,6 +287,33 @@ def test_rows_of_a_refused_batch_are_sent_again_alone(semantics: str) -> None:
     engine.checkpoint(1)
     assert sorted(engine.values) == sorted(TEN)
     assert engine.rejected == []
+
+
+TWO_BUT_FOR_THEIR_HEADERS = Rows.of_batch(pa.RecordBatch.from_pydict({"id": [1, 1], "h": ["a", "b"]}))
+
+
+def with_headers() -> Engine:
+    """Two rows are one value, and differ in the header."""
+    engine = Engine("NON")
+    engine.start({"format": "json", "kafka_headers_fields": ["h"]}, schema=TWO_BUT_FOR_THEIR_HEADERS.schema)
+    return engine
+
+
+def test_a_row_that_is_sent_again_alone_has_its_headers() -> None:
+    engine = with_headers()
+    engine.cluster.delivery_errors_at[1] = TOO_LARGE
+    engine.sink.write(TWO_BUT_FOR_THEIR_HEADERS)
+    engine.checkpoint(1)
+    assert [headers for _, headers in engine.cluster.produced] == [[("h", b"a")], [("h", b"b")], [("h", b"b")]]
+    assert engine.rejected == []
+
+
+def test_of_rows_that_differ_in_headers_the_refused_one_is_rejected() -> None:
+    engine = with_headers()
+    engine.cluster.delivery_errors_at |= {1: TOO_LARGE, 2: TOO_LARGE}
+    engine.sink.write(TWO_BUT_FOR_THEIR_HEADERS)
+    engine.checkpoint(1)
+    assert [row.batch_id for row in engine.rejected] == [2]
 
 
 def test_a_refusal_inside_a_transaction_ends_the_job_and_names_the_batch(deciding: Engine) -> None:

@@ -236,6 +236,27 @@ class TestWaitUntilAlone:
         start(pid=101, epoch=2, lease_ms=2000, take_over=True).wait_until_alone()
         assert 10.0 <= time.slept < 10.5
 
+    @pytest.mark.parametrize("take_over", [True, False])
+    def test_a_lease_is_waited_for_although_its_owner_was_followed_by_one_that_died(self, start, time, take_over):
+        """The beat that is there names the owner in between, who waited for the first one as well."""
+        start(host=ELSEWHERE, epoch=1, lease_ms=10_000)._unlock()
+        start(pid=101, epoch=2, lease_ms=2000, take_over=True)._unlock()
+        start(host=ELSEWHERE, pid=102, epoch=3, lease_ms=2000, take_over=take_over).wait_until_alone()
+        assert 10.0 <= time.slept < 10.5
+
+    def test_an_owner_that_is_alone_names_its_own_lease(self, start, tmp_path):
+        die(start(host=ELSEWHERE, epoch=1, lease_ms=10_000))
+        owner = start(pid=101, epoch=2, lease_ms=2000)
+        owner.beat()
+        assert read_beat(tmp_path).lease_ms == 2000
+
+    def test_one_that_came_between_the_look_and_the_claim_may_have_a_longer_lease(self, start, time):
+        late = start(pid=101, lease_ms=2000)
+        start(host=ELSEWHERE, epoch=1, lease_ms=10_000, take_over=True)
+        late.start(2)
+        late.wait_until_alone()
+        assert 10.0 <= time.slept < 10.5
+
     def test_it_ends_when_the_old_owner_lets_go(self, start, time):
         old = start(epoch=1)
         time.every_second.append(lambda: die(old))
