@@ -91,7 +91,7 @@ def parse_beat(data: bytes | None) -> Beat | None:
 class LeasedOwner(ABC):
     """One process's hold on a job; where beat and lock lie is for the subclass.
 
-    Use: `watch`, then claim through the commit log, then `start(epoch)`, then `beat` every `BEAT_MS`; `close` at the
+    Use: `watch`, then claim through the commit log, then `start(epoch)`, then `beat` several times in a lease; `close` at the
     end. One thread beats; `wait_until_alone` and `is_overdue` may be called beside it.
 
     Args:
@@ -235,7 +235,7 @@ class LeasedOwner(ABC):
         return self._longest_ms / 1000
 
     def beat(self) -> None:
-        """Say that this owner lives; call it every `BEAT_MS`. Takes the lock when it has become free.
+        """Say that this owner lives; call it several times in a lease. Takes the lock when it has become free.
 
         Raises:
             FencedError: the beat of a later epoch is there, or the lease has run out since the last good beat (this

@@ -1,6 +1,6 @@
 """What the web knows of the jobs of this process, and what it may ask of them.
 
-The board reads what jobs *published*: a job's housekeeper does that about once a second and after each checkpoint. No
+The board reads what jobs *published*: a job's housekeeper does that every second or two and after each checkpoint. No
 request takes a lock that a pump or receiver needs, and looking costs nothing but memory reads. One thread uses a board:
 the server's.
 """

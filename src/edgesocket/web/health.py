@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LIVE_WITHIN_S = 60.0
-"""A job that says nothing for so long hangs: it says something once a second."""
+"""A job that says nothing for so long hangs: it says something every second or two."""
 
 CHECKPOINTS_LATE = 3
 """A checkpoint is fresh for so many intervals and one timeout: one that fails is not the end of readiness."""
