@@ -20,6 +20,9 @@ from edgesocket.engine.helpers import BEAT_S, HOUSEKEEPING_S
 LATE_S = 0.4
 """Work that is overdue for so long is done by a thread of its own."""
 
+SLOT_S = 0.1
+"""Work that is due about the same time is done at the same time: waking a thread costs more than what it then does."""
+
 LOOK_S = 0.2
 """How often it is looked for such."""
 
@@ -96,6 +99,8 @@ class Rounds:
     # ---- with the lock held --------------------------------------------------------------------------------------
 
     def _place(self, one: Round, at: float) -> None:
+        if at > self._now() + SLOT_S:  # what is due sooner is not put off
+            at = round(at / SLOT_S) * SLOT_S
         one.entry = next(self._entries)
         heapq.heappush(self._queue, (at, one.entry, one))
         if self._queue[0][2] is one:

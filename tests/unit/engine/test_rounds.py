@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from edgesocket.engine.rounds import Rounds, SharedHelpers
 from edgesocket.errors import FencedError
 
@@ -51,6 +53,16 @@ def test_a_hundred_pieces_of_work_need_two_threads() -> None:
     for one in placed:
         one.stop()
     assert threading.active_count() - before <= 2 + rounds.helped  # helped: a machine with other work
+
+
+def test_work_that_is_due_about_the_same_time_is_done_at_one_time() -> None:
+    now = [50.01]
+    rounds = Rounds(lambda: now[0])
+    for moment in (50.01, 50.03, 50.07):
+        now[0] = moment
+        rounds.every(0.5, lambda: None)
+    with rounds._turn:
+        assert sorted(at for at, _, _ in rounds._queue) == pytest.approx([50.5, 50.5, 50.6])
 
 
 def test_work_that_hangs_holds_up_no_other() -> None:
