@@ -91,8 +91,8 @@ def parse_beat(data: bytes | None) -> Beat | None:
 class LeasedOwner(ABC):
     """One process's hold on a job; where beat and lock lie is for the subclass.
 
-    Use: `watch`, then claim through the commit log, then `start(epoch)`, then `beat` several times in a lease; `close` at the
-    end. One thread beats; `wait_until_alone` and `is_overdue` may be called beside it.
+    Use: `watch`, then claim through the commit log, then `start(epoch)`, then `beat` several times in a lease; `close`
+    at the end. One thread beats; `wait_until_alone` and `is_overdue` may be called beside it.
 
     Args:
         job: the job's name, for messages.
