@@ -253,7 +253,12 @@ class Sender:
         """Hand the link what may go out now."""
         link = self._link
         assert link is not None
-        self._delivery.fill(link, now)
+        full = True
+        while full:
+            self._delivery.fill(link, now)
+            full = not link.has_room
+            link.push()
+            full = full and link.has_room  # what was just sent made room, and nobody would tell us later
         if self._options.commit:
             self._polls.waiting(self._retention.unconfirmed > 0, now)
             if self._polls.due is not None and self._polls.due <= now:
