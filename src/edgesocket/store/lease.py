@@ -23,7 +23,6 @@ from edgesocket.errors import FencedError, NotOwnerError, StoreError
 from edgesocket.store.identity import HostIdentity, host_identity
 
 LEASE_MS = 3000
-BEAT_MS = 1000
 
 
 def wall_clock_ms() -> int:

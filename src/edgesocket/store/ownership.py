@@ -22,9 +22,9 @@ from pathlib import Path
 from edgesocket.errors import StoreError
 from edgesocket.store.durable import PRIVATE_FILE, make_directory, write_all
 from edgesocket.store.identity import HostIdentity
-from edgesocket.store.lease import BEAT_MS, LEASE_MS, Beat, LeasedOwner, encode_beat, parse_beat, wall_clock_ms
+from edgesocket.store.lease import LEASE_MS, Beat, LeasedOwner, encode_beat, parse_beat, wall_clock_ms
 
-__all__ = ["BEAT_MS", "LEASE_MS", "Beat", "Owner", "read_beat"]
+__all__ = ["LEASE_MS", "Beat", "Owner", "read_beat"]
 
 _BEAT_BYTES = 1024
 _READS = 3
