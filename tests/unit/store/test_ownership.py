@@ -11,6 +11,7 @@ import pytest
 from edgesocket.errors import FencedError, NotOwnerError, StoreError
 from edgesocket.store import ownership
 from edgesocket.store.identity import HostIdentity
+from edgesocket.store.lease import Beat, encode_beat, parse_beat
 from edgesocket.store.ownership import Owner, read_beat
 
 HERE = HostIdentity("edge-1", "boot-a")
@@ -63,6 +64,12 @@ def start(tmp_path, time):
 def die(owner):
     """The process is gone: the kernel lets the lock go, the beat stays."""
     owner._unlock()
+
+
+def test_a_beat_of_a_later_version_is_read_for_what_is_known() -> None:
+    beat = Beat("orders", "edge-1", "boot", 100, 1, 1, 1, locked=True, lease_ms=2000)
+    said = {**json.loads(encode_beat(beat)), "mood": "fine"}
+    assert parse_beat(json.dumps(said).encode()) == beat
 
 
 class TestWatch:

@@ -47,6 +47,19 @@ def test_on_a_full_disk_the_old_one_is_written_over(tmp_path: Path, monkeypatch:
     assert (tmp_path / STATUS_FILE).stat().st_size == size, "not a byte more"
 
 
+def test_it_is_written_over_while_it_fits_and_made_anew_when_it_does_not(tmp_path: Path) -> None:
+    write_status(tmp_path, {"state": "running"})
+    inode = (tmp_path / STATUS_FILE).stat().st_ino
+    write_status(tmp_path, {"state": "stopping"})
+    assert (tmp_path / STATUS_FILE).stat().st_ino == inode
+    with (tmp_path / STATUS_FILE).open("rb"):  # keeps the number from being given again
+        write_status(tmp_path, {"state": "ended", "long": "x" * 5000})
+        assert (tmp_path / STATUS_FILE).stat().st_ino != inode
+    assert (read_status(tmp_path) or {})["state"] == "ended"
+    write_status(tmp_path, {"state": "running"})
+    assert "long" not in (read_status(tmp_path) or {}), "nothing of a longer one is left"
+
+
 def test_where_nothing_can_be_written_nothing_happens(tmp_path: Path) -> None:
     write_status(tmp_path / "nowhere", {"state": "running"})
     assert list(tmp_path.iterdir()) == []
