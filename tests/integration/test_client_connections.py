@@ -351,6 +351,15 @@ def test_an_ingress_that_accepts_and_stays_silent_is_left() -> None:
             connect(ingress, notices, connect_timeout_s=0.2)
 
 
+def test_a_last_try_that_nothing_answers_does_not_hide_what_the_one_before_said() -> None:
+    silent = [expect("__AUTH__:secret"), expect_eof()]
+    with (
+        ScriptedIngress([expect("__AUTH__:secret")], silent) as ingress,
+        pytest.raises(ConnectionLostError, match=r"no answer; before that: the ingress closed"),
+    ):
+        connect(ingress, [], connect_timeout_s=0.5)
+
+
 def test_a_peer_that_reads_slowly_slows_the_sender_and_loses_nothing() -> None:
     def slowly(talk: Conversation) -> None:
         for _ in range(20):

@@ -134,7 +134,7 @@ def test_an_ingress_that_is_none_is_tried_again_and_named(
         answer(sock)
 
     with odd_server(hear_and_answer) as port, pytest.raises(ConnectionLostError) as error:
-        client(port, authority, patience_s=0.5).connect()
+        client(port, authority, patience_s=2.0).connect()
     assert said in str(error.value)
 
 

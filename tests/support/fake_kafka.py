@@ -39,7 +39,8 @@ class FakeCluster:
     """One topic, one group, one transactional id.
 
     Attributes:
-        up: whether brokers confirm anything.
+        up: whether brokers answer.
+        stuck: whether the producer delivers nothing although they do.
         queue_rows: rows that a producer holds at most.
         confirms_in_poll: whether deliveries also happen in `poll`; always in `flush`.
         delivery_errors: by value: the error of its delivery, once.
@@ -55,6 +56,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.up = True
+        self.stuck = False
         self.queue_rows = 1000
         self.confirms_in_poll = True
         self.delivery_errors: dict[bytes, KafkaError] = {}
@@ -110,6 +112,8 @@ class FakeConsumer:
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         (asked,) = partitions
+        if not self._cluster.up:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
         offset, metadata = self._cluster.around("committed", lambda: self._cluster.position or (-1001, ""))
         return [TopicPartition(asked.topic, asked.partition, offset, metadata)]
 
@@ -169,7 +173,7 @@ class FakeProducer:
         return len(self._queue)
 
     def _deliver(self) -> None:
-        if not self._cluster.up:
+        if not self._cluster.up or self._cluster.stuck:
             self._cluster.sleep(0.1)
             return
         queue, self._queue = self._queue, []

@@ -181,8 +181,7 @@ class CollectorClient:
         while not sender.connected:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                problem = sender.last_problem if sender.phase is Phase.OFFLINE else "no answer"
-                sender.end(ConnectionLostError(f"cannot connect to {self._address}: {problem}"))
+                sender.end(ConnectionLostError(f"cannot connect to {self._address}: {sender.why_not_connected}"))
             if self.step(left_s, wake_on):
                 return False
         return True

@@ -28,6 +28,7 @@ HALF_OPEN_S = 35.0
 because of ourselves. (It notices a dead peer within 30 s.)"""
 
 _LONGEST_STEP_S = 3600.0
+_NOT_TRIED = "not tried yet"
 
 
 class DecryptFailedError(CollectorError):
@@ -98,7 +99,7 @@ class Sender:
         self.wanted = False
         """Whether somebody waits for a connection although there is nothing to send."""
         self.ended: CollectorError | None = None
-        self.last_problem = "not tried yet"
+        self.last_problem = _NOT_TRIED
         self.round_trip_s: float | None = None
         self.watermark = 0
 
@@ -106,6 +107,13 @@ class Sender:
     def connected(self) -> bool:
         """Whether the ingress has taken the token."""
         return self.phase in (Phase.CATCHING_UP, Phase.STREAMING)
+
+    @property
+    def why_not_connected(self) -> str:
+        """What a user is told: of the try under way, and of the one before, which may say more."""
+        if self.phase is Phase.OFFLINE:
+            return self.last_problem
+        return "no answer" if self.last_problem == _NOT_TRIED else f"no answer; before that: {self.last_problem}"
 
     def step(self, timeout_s: float, wake_on: Sequence[int]) -> set[int]:
         """Send, receive and react once; see `CollectorClient.step`."""

@@ -62,6 +62,7 @@ class Window:
         self._alive = _Alive()
         self._sending: Messages | None = None  # not all of them are in the producer,
         self._next = 0  # but those before this one are
+        self._stood_still = False  # the last time that deliveries were waited for, though the cluster answered
 
     # ---- sending -------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class Window:
             ComponentError: not every row is confirmed, yet; with `reopen`, some never will be.
             BadRecordError: a row is refused for good, and the job is to fail then.
         """
-        self._deliveries.flush()
+        self._flush()
         failures = self._deliveries.take_failures()
         for failed in failures:
             if not self._is_the_rows_fault(failed.error):
@@ -154,6 +155,29 @@ class Window:
                 unseen = len(failures) - position
                 self.lost = ComponentError(f"Kafka sink: {unseen} rows were refused and not seen to", reopen=True)
                 raise
+
+    def _flush(self) -> None:
+        """Wait for every delivery. A client that delivers nothing, twice in a row and though the cluster answers, is
+        given up.
+
+        After a broker was away the client may stand still until its rows expire, two minutes after they were written.
+        Outside of transactions that is waited for: a row that was delivered after all would be there twice.
+        """
+        try:
+            self._deliveries.flush()
+        except ComponentError as error:
+            if error.reopen or self._transactions is None:
+                raise
+            try:
+                self._transactions.read()
+            except ComponentError:
+                self._stood_still = False  # nobody answers: the rows may stay where they are
+                raise error from None
+            if not self._stood_still:
+                self._stood_still = True
+                raise
+            self.lose_for(ComponentError(f"{error}, though the cluster answers", reopen=True))
+        self._stood_still = False
 
     def _send_alone(self, failed: FailedDelivery) -> None:
         """A batch was refused for one of its rows: each gets a batch of its own, and who fails then is at fault."""

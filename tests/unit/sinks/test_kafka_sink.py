@@ -120,6 +120,38 @@ def test_a_checkpoint_waits_for_rows_that_nobody_confirms_and_the_next_one_cover
     assert engine.values == TEN
 
 
+def test_a_client_that_stands_still_while_the_cluster_answers_is_given_up(deciding: Engine) -> None:
+    deciding.cluster.stuck = True
+    deciding.sink.write(rows(*TEN))
+    for up in (True, False, True):  # it may be slow, or nobody may answer
+        deciding.cluster.up = up
+        with pytest.raises(ComponentError, match="has confirmed any") as waiting:
+            deciding.sink.prepare(1)
+        assert not waiting.value.reopen
+    with pytest.raises(ComponentError, match="though the cluster answers") as given_up:
+        deciding.sink.prepare(1)
+    assert given_up.value.reopen
+    deciding.sink.close()
+    deciding.cluster.stuck = False
+    deciding.start()
+    assert deciding.sink.landed() == 0
+    deciding.sink.write(rows(*TEN))
+    deciding.checkpoint(1)
+    assert deciding.values == TEN
+
+
+def test_outside_of_transactions_rows_that_stand_still_are_waited_for() -> None:
+    engine = Engine("AT_LEAST_ONCE")
+    engine.cluster.stuck = True
+    engine.sink.write(rows(*TEN))
+    with pytest.raises(ComponentError, match="has confirmed any of 10 rows") as waiting:
+        engine.sink.prepare(1)
+    assert not waiting.value.reopen
+    engine.cluster.stuck = False
+    engine.checkpoint(2)
+    assert engine.values == TEN
+
+
 @pytest.mark.parametrize("confirms_in_poll", [True, False], ids=["while sending", "only while flushing"])
 def test_a_failed_delivery_of_row_5_fails_the_checkpoint_and_the_replay_writes_all_ten(
     engine: Engine, confirms_in_poll: bool
