@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 from pathlib import Path
@@ -210,6 +211,26 @@ def test_a_mark_of_another_content_on_the_same_inode_is_not_used(rig: TailRig, l
     log.write_bytes(text(101, 130))  # same inode, longer, other content
     rig.start()
     assert end(rig) == lines(1, 10) + lines(101, 130)
+
+
+def test_a_copy_with_the_inode_of_a_file_that_is_gone_is_no_new_file(log: Path) -> None:
+    append(log, text(1, 10))
+    rig = TailRig(f"{log}*")
+    rig.drain()
+    log.unlink()
+    append(log, text(11, 20))
+    rig.drain()
+    rig.crash()
+    copy, marks = Path(f"{log}.1"), rig.marks
+    copy_truncate(log, copy)
+    append(log, text(21, 30))
+    os.utime(log, (2, 2))
+    os.utime(copy, (1, 1))  # the copy is looked at first
+    gone = next(key for key in marks if key.endswith("/0"))
+    marks[gone] = json.dumps(json.loads(marks[gone]) | {"inode": copy.stat().st_ino})
+    rig.start()
+    assert end(rig) == lines(1, 30)
+    rig.crash()
 
 
 # --- links, compression, names -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,16 +55,7 @@ class FileFinder(FileTable):
             for past in self._past:
                 if not past.mark.ended and past.ident not in found:
                     self._follow_renamed(past, now)
-        known = {past.ident[1] for past in self._past if not past.mark.ended}
-        # Files from before come first, so that it is known what was cut when a copy is met; then the older ones.
-        for ident, (path, status) in sorted(
-            found.items(), key=lambda at: (at[0][1] not in known, at[1][1].st_mtime_ns)
-        ):
-            if ident not in self._live and self._passed_over.get(ident) != path:
-                try:
-                    self._found(ident, path, status.st_size, found, now)
-                except (OSError, zlib.error) as problem:
-                    self._failed(path, problem)
+        self._meet(found, now)
         self._passed_over = {ident: path for ident, path in self._passed_over.items() if ident in found}
         self._shadows = {ident: shadow for ident, shadow in self._shadows.items() if ident in found}
         self._find_renamed(now)
@@ -76,8 +67,30 @@ class FileFinder(FileTable):
                 self._counts["files_forgotten"] += 1
         self._limit_handles()
 
-    def _found(self, ident: Ident, path: str, size: int, found: Container[Ident], now: float) -> None:
-        """A file that is not followed: one from before, a copy of one, or a new one."""
+    def _meet(self, found: Mapping[Ident, tuple[str, os.stat_result]], now: float) -> None:
+        """Take up the files that are not followed, the older ones first.
+
+        In two rounds, for what was cut must be known when a copy of it is met, and the copy may have been given the
+        inode of a file that is gone: first those that are what their inode held before, then all others.
+        """
+        known = {past.ident[1] for past in self._past if not past.mark.ended}
+        failed: set[Ident] = set()
+        for known_only in (True, False):
+            for ident, (path, status) in sorted(found.items(), key=lambda at: at[1][1].st_mtime_ns):
+                if ident in self._live or ident in failed or self._passed_over.get(ident) == path:
+                    continue
+                if known_only and ident[1] not in known:
+                    continue
+                try:
+                    self._found(ident, path, status.st_size, found, now, known_only=known_only)
+                except (OSError, zlib.error) as problem:
+                    failed.add(ident)
+                    self._failed(path, problem)
+
+    def _found(
+        self, ident: Ident, path: str, size: int, found: Container[Ident], now: float, *, known_only: bool
+    ) -> None:
+        """A file that is not followed: one from before, a copy of one, or a new one; `known_only`: only the first."""
         if not self._has_handle():
             return
         shadow = self._shadows.get(ident)
@@ -89,8 +102,9 @@ class FileFinder(FileTable):
             head = os.pread(file.descriptor, PREFIX_BYTES, 0)
             ending = compression_of(path, head)
             if ending:
-                self._found_compressed(file, path, ending, now)
-            elif not (self._resumed(file, now) or self._is_copy(file, head, shadow, found, now)):
+                if not known_only:
+                    self._found_compressed(file, path, ending, now)
+            elif not (self._resumed(file, now) or known_only or self._is_copy(file, head, shadow, found, now)):
                 self._begin(file, size, now)
         finally:
             if self._is_done(file):
