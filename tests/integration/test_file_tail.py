@@ -213,23 +213,43 @@ def test_a_mark_of_another_content_on_the_same_inode_is_not_used(rig: TailRig, l
     assert end(rig) == lines(1, 10) + lines(101, 130)
 
 
-def test_a_copy_with_the_inode_of_a_file_that_is_gone_is_no_new_file(log: Path) -> None:
-    append(log, text(1, 10))
-    rig = TailRig(f"{log}*")
+def use_inode_again(rig: TailRig, copy: Path) -> None:
+    """As if the file system had given a copy the inode of the first file, which is gone."""
+    gone = next(key for key in rig.marks if key.endswith("/0"))
+    rig.marks[gone] = json.dumps(json.loads(rig.marks[gone]) | {"inode": copy.stat().st_ino})
+
+
+@pytest.mark.parametrize("globs", ["app.log*", "app.log"])
+@pytest.mark.parametrize("held", [10, 0])
+def test_a_copy_with_the_inode_of_a_file_that_is_gone_is_no_new_file(log: Path, held: int, globs: str) -> None:
+    append(log, text(1, held))
+    rig = TailRig(str(log.parent / globs))
     rig.drain()
     log.unlink()
     append(log, text(11, 20))
     rig.drain()
     rig.crash()
-    copy, marks = Path(f"{log}.1"), rig.marks
+    copy = Path(f"{log}.1")
     copy_truncate(log, copy)
     append(log, text(21, 30))
     os.utime(log, (2, 2))
     os.utime(copy, (1, 1))  # the copy is looked at first
-    gone = next(key for key in marks if key.endswith("/0"))
-    marks[gone] = json.dumps(json.loads(marks[gone]) | {"inode": copy.stat().st_ino})
+    use_inode_again(rig, copy)
     rig.start()
-    assert end(rig) == lines(1, 30)
+    assert end(rig) == lines(1, held) + lines(11, 30)
+    rig.crash()
+
+
+def test_an_empty_file_written_and_renamed_out_of_the_globs_while_stopped_is_read(log: Path) -> None:
+    append(log, b"")
+    rig = TailRig(str(log))
+    rig.drain()
+    rig.stop()
+    append(log, text(1, 10))
+    log.rename(f"{log}.1")
+    append(log, text(11, 20))
+    rig.start()
+    assert sorted(end(rig)) == lines(1, 20)
     rig.crash()
 
 

@@ -51,11 +51,14 @@ class FileFinder(FileTable):
             file.missing = at is None
             if at is not None:
                 file.path = at[0]
-        if self._starting:
-            for past in self._past:
-                if not past.mark.ended and past.ident not in found:
-                    self._follow_renamed(past, now)
+        lost = [past for past in self._past if self._starting and not past.mark.ended and past.ident not in found]
+        for past in lost:
+            if not past.mark.is_blank:
+                self._follow_renamed(past, found, now)
         self._meet(found, now)
+        for past in lost:
+            if past.mark.is_blank:
+                self._follow_renamed(past, found, now)
         self._passed_over = {ident: path for ident, path in self._passed_over.items() if ident in found}
         self._shadows = {ident: shadow for ident, shadow in self._shadows.items() if ident in found}
         self._find_renamed(now)
@@ -73,7 +76,7 @@ class FileFinder(FileTable):
         In two rounds, for what was cut must be known when a copy of it is met, and the copy may have been given the
         inode of a file that is gone: first those that are what their inode held before, then all others.
         """
-        known = {past.ident[1] for past in self._past if not past.mark.ended}
+        known = {past.ident[1] for past in self._past if not (past.mark.ended or past.mark.is_blank)}
         failed: set[Ident] = set()
         for known_only in (True, False):
             for ident, (path, status) in sorted(found.items(), key=lambda at: at[1][1].st_mtime_ns):
@@ -98,13 +101,19 @@ class FileFinder(FileTable):
         if not file.open(path):
             return
         try:
-            assert file.descriptor is not None
-            head = os.pread(file.descriptor, PREFIX_BYTES, 0)
+            head = file.head()
             ending = compression_of(path, head)
+            if known_only:
+                if not ending:
+                    self._resume(file, now)
+                return
+            for past in self._past.of_inode(ident, path):
+                if past.mark.is_blank:  # it is met like a new one
+                    self._past.remove(past)
+                    self._marks[past.key] = ""
             if ending:
-                if not known_only:
-                    self._found_compressed(file, path, ending, now)
-            elif not (self._resumed(file, now) or known_only or self._is_copy(file, head, shadow, found, now)):
+                self._found_compressed(file, path, ending, now)
+            elif not self._is_copy(file, head, shadow, found, now):
                 self._begin(file, size, now)
         finally:
             if self._is_done(file):
@@ -136,19 +145,20 @@ class FileFinder(FileTable):
         file.begin_at(at)
         file.framer = self._framer(FramingState(at, encoding.name))
 
-    def _resumed(self, file: TailedFile, now: float) -> bool:
-        """Whether it is a file from before, which is then followed from where it was left."""
+    def _resume(self, file: TailedFile, now: float) -> None:
+        """Follow it from where it was left, if it is a file from before."""
         for past in self._past.of_inode(file.ident, file.path):
+            if past.mark.is_blank:
+                continue
             if file.adopt(past.mark):
                 self._go_on(file, past, now)
-                return True
+                return
             # The inode was used again, or the file was cut while nobody looked.
             past.mark = _ended(past.mark)
             past.was_cut = True
             self._marks[past.key] = past.mark.text()
             if past.mark.path == file.path:
                 self._counts["files_cut"] += 1
-        return False
 
     def _go_on(self, file: TailedFile, past: PastFile, now: float) -> None:
         self._past.remove(past)
@@ -285,17 +295,19 @@ class FileFinder(FileTable):
                 self._counts["files_gone"] += 1
                 del self._live[file.ident]
 
-    def _follow_renamed(self, past: PastFile, now: float) -> None:
+    def _follow_renamed(self, past: PastFile, found: Container[Ident], now: float) -> None:
         """A file from before may have been renamed out of the globs: the rest of it is read. Only at the start: later
-        ones had a handle, and were read to their end."""
+        ones had a handle, and were read to their end. Where it was empty, what has its inode may as well be a copy."""
         path = find_inode(str(Path(past.mark.path).parent), past.ident)
         if path is None or past.ident in self._live:
             return
         file = self._new_file(path, past.ident)
         try:
-            if file.open(path) and file.adopt(past.mark):
+            if not (file.open(path) and file.adopt(past.mark)):
+                return
+            if not (past.mark.is_blank and self._is_copy(file, file.head(), None, found, now)):
                 self._go_on(file, past, now)
-                file.missing = True
+            file.missing = True
         except OSError as problem:
             self._failed(path, problem)
         finally:

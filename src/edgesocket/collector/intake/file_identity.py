@@ -87,6 +87,11 @@ class FileMark:
     state: FramingState
     ended: bool = False
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was read of it: whatever has its inode could be it."""
+        return not (self.prefix_bytes or self.state.offset)
+
     def text(self) -> str:
         """As the text of a mark."""
         state = self.state

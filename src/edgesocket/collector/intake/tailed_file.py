@@ -119,6 +119,10 @@ class TailedFile:
         assert self.descriptor is not None
         return self.descriptor
 
+    def head(self) -> bytes:
+        """Its first bytes, as many as identify a file."""
+        return os.pread(self._handle, PREFIX_BYTES, 0)
+
     def adopt(self, mark: FileMark) -> bool:
         """Take over what a mark says is known of it. Whether the file, open, is the one of the mark."""
         start = max(0, mark.state.offset - mark.anchor_bytes)
