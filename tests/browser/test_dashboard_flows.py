@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,3 +313,21 @@ def test_a_hundred_jobs_are_filtered_sorted_and_opened(tmp_path: Path, tabs: Tab
             expect(page.get_by_role("heading", name="site-63")).to_be_visible()
             page.go_back()
             expect(page.locator("a.job-link").first).to_have_text("site-63")
+
+
+def test_a_filter_and_an_order_set_at_once_both_hold(process: Process, tabs: Tabs) -> None:
+    page = tabs.open(f"{process.url}#/")
+    expect(page.get_by_label("Filter jobs")).to_be_visible()
+    page.evaluate(
+        """() => {
+            const set = (id, value, event) => {
+                const field = document.getElementById(id);
+                field.value = value;
+                field.dispatchEvent(new Event(event));
+            };
+            set("filter", "site", "input");
+            set("sort", "received", "change");
+        }"""
+    )
+    expect(page).to_have_url(re.compile("q=site"))
+    expect(page).to_have_url(re.compile("sort=received"))

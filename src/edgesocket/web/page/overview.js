@@ -3,7 +3,7 @@
 import { el, keyed, setAttr, setShown, setText } from "./dom.js";
 import { bytes, plural, short } from "./format.js";
 import { makeRow } from "./overview_row.js";
-import { listRoute } from "./route.js";
+import { listRoute, parseRoute } from "./route.js";
 import { SHOWS, SORTS, judged, select } from "./selection.js";
 
 /** Rows change places at most this often when the list is sorted by something that moves. */
@@ -112,8 +112,8 @@ function makeTotals() {
 }
 
 function makeControls() {
-  let list = {};
-  const change = (changes) => location.replace(listRoute({ ...list, ...changes }));
+  // From the address, not from what was drawn last: two changes may come before the next drawing.
+  const change = (changes) => location.replace(listRoute({ ...parseRoute(location.hash).list, ...changes }));
   const filter = el("input", {
     type: "search",
     id: "filter",
@@ -154,7 +154,6 @@ function makeControls() {
     sort,
   );
   const update = (now, all) => {
-    list = now;
     if (document.activeElement !== filter && filter.value !== (now.q ?? "")) filter.value = now.q ?? "";
     if (document.activeElement !== sort) sort.value = now.sort in SORTS ? now.sort : "attention";
     for (const { show, button, number } of chips) {
