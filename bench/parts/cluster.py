@@ -31,7 +31,8 @@ DEPLOY = BENCH.parent / "deploy" / "ray"
 MEMORY_MB = 20.0
 CPU_PERCENT = 0.1
 START_S = 60.0
-SETTLE_S = 5.0
+SETTLE_S = 15.0
+"""Until a job is idle: its first checkpoint, 10 s after it began, is written, those after it have nothing to say."""
 
 JOB = """\
 env {{

@@ -87,6 +87,7 @@ class Incarnation:
         self._sinks = SinkGroup(plan, report, now)
         self._checkpoints: CheckpointRunner | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="edgesocket-store")
+        self._watch: LogWatch | None = None
         self._pumping: Pump | None = None
         self._standing = Standing(owner, plan.lease_ms, report, now)
         self._helpers = plan.make_helpers(
@@ -209,7 +210,8 @@ class Incarnation:
             completed=self._completed_checkpoint,
         )
         self._checkpoints.figures.last_number = recovered.number
-        watch = LogWatch(log, self._beside_the_pump, source, self._report)
+        glances = plan.apart is None  # elsewhere it would be a request
+        watch = self._watch = LogWatch(log, self._beside_the_pump, source, self._report, glances=glances)
         self._pumping = Pump(plan, source, sinks, self._checkpoints, watch, self._standing, self._now)
 
     def _serve(self) -> None:
@@ -293,8 +295,12 @@ class Incarnation:
         self._helpers.publish_soon()  # the pump is not to wait for a disk
 
     def _tick(self) -> None:
-        if self._source is not None:
-            self._source.tick()
+        source, watch = self._source, self._watch
+        if source is None:
+            return
+        source.tick()
+        if self._standing.fenced or (watch is not None and watch.glance(self._store)):
+            source.wake()
 
     def _publish(self) -> None:
         if self._standing.is_owner():

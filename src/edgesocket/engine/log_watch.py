@@ -1,6 +1,8 @@
 """An owner looks once a second what others appended to the commit log: operators' words, or that it was fenced.
 
-The log is the pump's: a look and a checkpoint never run at the same time.
+The log is the pump's: a look and a checkpoint never run at the same time. While no rows come a look would wake two
+threads to find nothing. Where the state lies in a directory, the housekeeper glances at the place of the next entry
+instead, which is one system call, and wakes the pump when something is there.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from edgesocket.checkpoint.commit_log import refresh
-from edgesocket.checkpoint.entries import Settle
+from edgesocket.checkpoint.effects import Read
+from edgesocket.checkpoint.entries import Settle, entry_name
 from edgesocket.checkpoint.log_view import Log
 from edgesocket.components.source import OperatorSettlement, Source
+from edgesocket.components.state import StateStore
 from edgesocket.engine.performing import ProcedureRun
 from edgesocket.errors import DamagedStateError, EdgeSocketError, FencedError
 from edgesocket.telemetry.events import CommitLogUnreadable
@@ -22,8 +26,11 @@ LOG_WATCH_S = 1.0
 QUIET_WATCH_S = 2.0
 """The same while no rows come."""
 
+GLANCED_WATCH_S = 20.0
+"""The same where the housekeeper glances at the log as well."""
+
 THOROUGH_LOOK_EVERY = 10
-"""Every so many looks the directory is listed too."""
+"""Every so many looks the directory is listed too, and at each one of those that are so far apart."""
 
 
 class LogWatch:
@@ -34,6 +41,10 @@ class LogWatch:
         begin: makes the run of a procedure beside the pump.
         source: told of what operators settled.
         report: told of a look that failed.
+        glances: whether somebody calls `glance` about once a second.
+
+    Attributes:
+        period_s: from one look to the next.
     """
 
     def __init__(
@@ -42,6 +53,8 @@ class LogWatch:
         begin: Callable[[Any], ProcedureRun],
         source: Source,
         report: Callable[[object], None],
+        *,
+        glances: bool = False,
     ) -> None:
         self._log = log
         self._begin = begin
@@ -50,13 +63,34 @@ class LogWatch:
         self._look: ProcedureRun | None = None
         self._looks = 0
         self._next_look = 0.0
+        self._quiet_s = GLANCED_WATCH_S if glances else QUIET_WATCH_S
         self.period_s = LOG_WATCH_S
-        """From one look to the next."""
 
     @property
     def under_way(self) -> bool:
         """Whether a look is running."""
         return self._look is not None
+
+    def rows_came(self, came: bool) -> None:
+        """Look often while rows come, seldom while none do."""
+        self.period_s = LOG_WATCH_S if came else self._quiet_s
+
+    def glance(self, store: StateStore) -> bool:
+        """Whether there is an entry that no look has found yet. Then the next `advance` looks: wake the pump.
+
+        Safe on any thread. What is missed here is found by the next glance, or look.
+        """
+        if self.period_s < GLANCED_WATCH_S:
+            return False  # the pump looks by itself
+        try:
+            if store.perform(Read(entry_name(self._log.head + 1))) is None:
+                return False
+        except DamagedStateError:
+            pass  # for the pump to find out
+        except EdgeSocketError:
+            return False  # a look that fails says so
+        self._next_look = 0.0
+        return True
 
     def advance(self, now: float, *, may_begin: bool) -> bool:
         """Begin a look that is due, move the running one on. Returns whether one is under way.
@@ -69,7 +103,8 @@ class LogWatch:
             if not may_begin or now < self._next_look:
                 return False
             self._looks += 1
-            self._look = self._begin(refresh(self._log, thorough=self._looks % THOROUGH_LOOK_EVERY == 0))
+            thorough = self._looks % THOROUGH_LOOK_EVERY == 0 or self.period_s >= GLANCED_WATCH_S
+            self._look = self._begin(refresh(self._log, thorough=thorough))
         try:
             if not self._look.advance(now):
                 return True

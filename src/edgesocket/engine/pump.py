@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from edgesocket.components.source import Source
 from edgesocket.engine.checkpoints import CheckpointRunner
-from edgesocket.engine.log_watch import LOG_WATCH_S, QUIET_WATCH_S, LogWatch
+from edgesocket.engine.log_watch import LogWatch
 from edgesocket.engine.plan import JobPlan
 from edgesocket.engine.sink_group import SinkGroup
 from edgesocket.engine.standing import Standing
@@ -68,7 +69,7 @@ class Pump:
                 checkpoints.advance(now)
             until_flush = self._flush_if_due(self._now())
             pause_s = min(self._watch.period_s, checkpoints.seconds_until_due(self._now()), until_flush)
-            self._watch.period_s = LOG_WATCH_S if self.move(pause_s) else QUIET_WATCH_S
+            self._watch.rows_came(self.move(pause_s) > 0)
 
     def move(self, timeout_s: float) -> int:
         """Move what is queued to the sinks. Returns how many records, or 1 while none may be moved."""
@@ -136,7 +137,7 @@ class Pump:
         """Let sinks send what they hold back when it is time. Returns the seconds until the next time."""
         interval_s = self._plan.flush_interval_s
         if not interval_s:
-            return QUIET_WATCH_S
+            return math.inf
         if self._next_flush is None or now >= self._next_flush:
             if self._next_flush is not None:
                 self._sinks.flush()

@@ -224,9 +224,12 @@ class EdgeSocketSource:
             self._collector = ""
 
     def may_send(self) -> bool:
-        """Whether this incarnation still owns the job."""
+        """Whether this incarnation still owns the job. When it does not, the pump is woken, and ends it."""
         assert self._context is not None
-        return self._context.still_owner()
+        if self._context.still_owner():
+            return True
+        self.wake()
+        return False
 
     def handle(self, events: list[ServerEvent], replies: ReplyQueue) -> None:
         """Admit what one receive brought; what was admitted is in the arrival log when this returns.

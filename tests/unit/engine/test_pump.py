@@ -82,6 +82,8 @@ class Idle:
 
     under_way = False
 
+    def rows_came(self, came: bool) -> None: ...
+
     def advance(self, now: float, *, may_begin: bool) -> bool:
         return False
 
