@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import Iterator
 
+from edgesocket.cli.allocator import keep_memory_steady
 from edgesocket.cli.collect_options import add_parser, read_file, read_spec
 from edgesocket.cli.collect_view import CollectView
 from edgesocket.cli.output import show
@@ -29,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
         told = {"inputs": inputs, "to": spec.target, "spool": str(spec.spool.directory), "notes": list(notes)}
         show(args, told, describe(args.config or "flags", spec, notes))
         return ExitCode.OK
+    keep_memory_steady()
     view = CollectView(sys.stdout, sys.stderr)
     for note in notes:
         view.report(note)
