@@ -1,7 +1,8 @@
 """Servers that several modules use, one of each for the whole session; and which tests run in one process.
 
 Tests may run in several processes (`make test ARGS='-n 3'`). Those of a module stay together in one of them, and so do
-the modules that use the same server.
+the modules that use the same server. Those that kill the users of the broker take as long as all others that need one,
+so they have one of their own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ __all__ = ["kafka", "mariadb", "postgresql"]
 os.environ["EDGESOCKET_HTTP"] = "off"
 """Jobs of tests serve nothing over HTTP, unless a test says so: thousands of them start one."""
 
-SERVERS = {"kafka": "kafka", "mariadb": "databases", "postgresql": "databases"}
-"""Fixtures whose modules run in one process, and what they are called together."""
+SERVERS = {"kafka": {"kafka", "kafka kills"}, "mariadb": {"databases"}, "postgresql": {"databases"}}
+"""Fixtures whose modules run in few processes, each with a server of its own, and what those are called."""
 
 TOGETHER = {
     "tests/contracts/test_sink_jdbc.py": "databases",
@@ -31,7 +32,7 @@ TOGETHER = {
     "tests/integration/test_kafka.py": "kafka",
     "tests/integration/test_kafka_outages.py": "kafka",
     "tests/integration/test_kafka_take_over.py": "kafka",
-    "tests/integration/test_kill_kafka.py": "kafka",
+    "tests/integration/test_kill_kafka.py": "kafka kills",
     "tests/integration/test_kill_postgresql.py": "databases",
 }
 """Modules that use them. The process that hands out tests collects none, so it cannot ask them."""
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         module = _module(item.nodeid)
         for name in getattr(item, "fixturenames", ()):
-            if name in SERVERS and TOGETHER.get(module) != SERVERS[name]:
+            if name in SERVERS and TOGETHER.get(module) not in SERVERS[name]:
                 raise pytest.UsageError(f"{module} uses {name}: add it to TOGETHER in tests/conftest.py")
         slow[_together(module)] = slow.get(_together(module), 0) + (item.get_closest_marker("slow") is not None)
     if os.environ.get("PYTEST_XDIST_WORKER"):
