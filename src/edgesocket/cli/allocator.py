@@ -5,7 +5,7 @@ a dozen threads grows for an hour although it holds no more than before. Two are
 one interpreter.
 
 And what was freed stays in the process for as long as anything above it in the heap is in use: each backlog that is
-larger than all before it would be paid for ever. `SpareMemory` hands it back now and then.
+larger than all before it would be paid for ever. So once a minute what is free goes back to the system.
 """
 
 from __future__ import annotations
@@ -13,42 +13,34 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 _M_ARENA_MAX = -8
 ARENAS = 2
 
 TRIM_EVERY_S = 60.0
-"""How often spare memory is handed back: the next backlog takes a page fault for each page of it."""
+"""How often freed memory is handed back: that takes some milliseconds, and a page fault for each page used again."""
 
 
+@cache
 def keep_memory_steady() -> None:
-    """Call it early: arenas that are there stay. Does nothing where the C library is another one, or where its own
-    variables (`MALLOC_ARENA_MAX` and so on) say something."""
-    mallopt = _of_library("mallopt")
-    if mallopt is not None:
+    """Call it early: arenas that are there stay. Once is enough. Does nothing where the C library is another one, or
+    where its own variables (`MALLOC_ARENA_MAX` and so on) say something."""
+    mallopt, trim = _of_library("mallopt"), _of_library("malloc_trim")
+    if mallopt is not None and trim is not None:
         mallopt(_M_ARENA_MAX, ARENAS)
+        threading.Thread(target=_hand_back, args=(trim, time.sleep), name="edgesocket-memory", daemon=True).start()
 
 
-class SpareMemory:
-    """Hands freed memory back to the system, where `keep_memory_steady` does something too.
-
-    Args:
-        now: a steady clock in seconds.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._next = now() + TRIM_EVERY_S
-        self._trim = _of_library("malloc_trim")
-
-    def hand_back(self) -> None:
-        """Call it as often as you like; it does something once in `TRIM_EVERY_S`, for some milliseconds."""
-        if self._trim is not None and self._now() >= self._next:
-            self._next = self._now() + TRIM_EVERY_S
-            self._trim(0)
+def _hand_back(trim: Callable[[int], object], sleep: Callable[[float], object]) -> None:
+    """Hand freed memory back for ever. ctypes lets other threads run meanwhile."""
+    while True:
+        sleep(TRIM_EVERY_S)
+        trim(0)
 
 
 def _of_library(name: str) -> Any:

@@ -7,14 +7,13 @@ import gc
 import sys
 from collections.abc import Iterator
 
-from edgesocket.cli.allocator import SpareMemory, keep_memory_steady
+from edgesocket.cli.allocator import keep_memory_steady
 from edgesocket.cli.collect_options import add_parser, read_file, read_spec
 from edgesocket.cli.collect_view import CollectView
 from edgesocket.cli.output import show
 from edgesocket.collector.agent import Agent, make_encoder, read_delivery
 from edgesocket.collector.agent_inputs import further_problems
 from edgesocket.collector.agent_secrets import secret_problems
-from edgesocket.collector.agent_status import AgentView
 from edgesocket.config.agent import AgentConfigError, AgentSpec
 from edgesocket.config.agent_inputs import ExecSpec, FileSpec, HttpSpec, InputSpec, SyslogSpec
 from edgesocket.errors import CollectorError, ExitCode
@@ -32,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
         show(args, told, describe(args.config or "flags", spec, notes))
         return ExitCode.OK
     keep_memory_steady()
-    spare = SpareMemory()
     view = CollectView(sys.stdout, sys.stderr)
     for note in notes:
         view.report(note)
@@ -46,16 +44,12 @@ def run(args: argparse.Namespace) -> int:
             view.report(note)
         return fresh
 
-    def tick(picture: AgentView) -> None:
-        view.tick(picture)
-        spare.hand_back()
-
     view.report(f"collecting from {', '.join(one.name for one in spec.inputs)} for {spec.target}")
     agent = Agent(
         spec,
         report=view.report,
         load=None if args.config is None else load,
-        on_tick=tick,
+        on_tick=view.tick,
         once=args.once,
         once_timeout_s=args.timeout,
     )

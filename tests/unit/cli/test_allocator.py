@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from edgesocket.cli import allocator
-from edgesocket.cli.allocator import TRIM_EVERY_S, SpareMemory
+from edgesocket.cli.allocator import TRIM_EVERY_S
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
@@ -36,20 +36,24 @@ libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
 """
 
 
-@pytest.mark.parametrize(("variables", "few"), [({}, True), ({"MALLOC_ARENA_MAX": "6"}, False)], ids=["ours", "theirs"])
-def test_arenas(variables: dict[str, str], few: bool) -> None:
+def _run(program: str, variables: dict[str, str]) -> str:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")} | variables
     done = subprocess.run(
-        [sys.executable, "-c", ARENAS], env=environ, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True, timeout=60
     )
-    assert (done.stdout.count("<heap nr=") <= 2) is few
+    return done.stdout
+
+
+@pytest.mark.parametrize(("variables", "few"), [({}, True), ({"MALLOC_ARENA_MAX": "6"}, False)], ids=["ours", "theirs"])
+def test_arenas(variables: dict[str, str], few: bool) -> None:
+    assert (_run(ARENAS, variables).count("<heap nr=") <= 2) is few
 
 
 SPARE = """
-import os
-from edgesocket.cli.allocator import TRIM_EVERY_S, SpareMemory
-now = [0.0]
-spare = SpareMemory(lambda: now[0])
+import os, threading, time
+from edgesocket.cli import allocator
+allocator.TRIM_EVERY_S = 0.5
+allocator.keep_memory_steady()
 
 def resident_mb():
     with open("/proc/self/statm") as file:
@@ -58,28 +62,26 @@ def resident_mb():
 blocks = [bytes(bytearray(100_000)) for _ in range(500)]
 del blocks[:-1]  # the one on top keeps the rest of the heap in the process
 before = resident_mb()
-spare.hand_back()
-early = resident_mb()
-now[0] = TRIM_EVERY_S
-spare.hand_back()
-print(before - early, early - resident_mb())
+time.sleep(2)
+print(before - resident_mb())
 """
 
 
-def test_what_was_freed_goes_back_to_the_system_once_in_a_while() -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    done = subprocess.run(
-        [sys.executable, "-c", SPARE], env=environ, capture_output=True, text=True, check=True, timeout=60
-    )
-    early, then = map(float, done.stdout.split())
-    assert early < 1
-    assert then > 30
+@pytest.mark.parametrize(
+    ("variables", "back"), [({}, True), ({"MALLOC_ARENA_MAX": "6"}, False)], ids=["ours", "theirs"]
+)
+def test_what_was_freed_goes_back_to_the_system(variables: dict[str, str], back: bool) -> None:
+    assert (float(_run(SPARE, variables)) > 30) is back
 
 
-def test_spare_memory_is_handed_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, trims = [0.0], []
-    monkeypatch.setattr(allocator, "_of_library", lambda name: lambda pad: trims.append((name, pad, now[0])))
-    spare = SpareMemory(lambda: now[0])
-    for now[0] in range(0, 200, 10):
-        spare.hand_back()
-    assert trims == [("malloc_trim", 0, TRIM_EVERY_S), ("malloc_trim", 0, 2 * TRIM_EVERY_S), ("malloc_trim", 0, 180)]
+def test_it_does_so_again_and_again() -> None:
+    happened: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        happened.append(seconds)
+        if len(happened) > 5:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        allocator._hand_back(happened.append, sleep)
+    assert happened == [TRIM_EVERY_S, 0, TRIM_EVERY_S, 0, TRIM_EVERY_S, 0, TRIM_EVERY_S]
