@@ -23,6 +23,7 @@ from edgesocket.ingress.service import IngressService
 from edgesocket.protocol.reply_queue import ReplyQueue, _Run
 from edgesocket.sources import arrival_journal
 from edgesocket.store import arrivals, local
+from edgesocket.store.lease import LeasedOwner
 from edgesocket.testing.simulator import FaultKind, Outcome, draw_scenario, pump, run, source, starting
 
 LOST = ("ack-covers-committed", "evicted-is-committed", "nothing-acknowledged-missing")
@@ -105,8 +106,8 @@ def _answer_first(was: Any, journal: Any, burst: Any) -> None:
 
 
 mutation("RECEIVED leaves before the arrival log has it", ("noted-before-answered", *LOST), 1, _answer_first)
-mutation("the arrival log is never synced", LOST, 74, (arrivals, "sync_file", nothing))
-mutation("the arrival log is not replayed", LOST, 9, (IngressService, "replay", nothing))
+mutation("the arrival log is never synced", LOST, 29, (arrivals, "sync_file", nothing))
+mutation("the arrival log is not replayed", LOST, 2, (IngressService, "replay", nothing))
 mutation(
     "an old arrival log is trusted to be on the disk",
     LOST,
@@ -164,7 +165,7 @@ def _cut_log_at_once(was: Any, self: Any) -> Any:
     return cut
 
 
-mutation("the arrival log is cut at the barrier, not at the end", LOST, 74, _cut_log_at_once)
+mutation("the arrival log is cut at the barrier, not at the end", LOST, 181, _cut_log_at_once)
 
 
 @around(IngressService, "cut")
@@ -177,7 +178,7 @@ def _never_sealed(was: Any, service: Any) -> Any:
 mutation(
     "a note grows after the cut that counted it",
     LOST,
-    513,
+    1000,
     _never_sealed,
     only=(FaultKind.KILL,),
     ids="counted",
@@ -204,7 +205,7 @@ def _floor_in_memory(was: Any, service: Any, *args: Any) -> None:
         service._must_sync = must
 
 
-mutation("the floor is not durable before the first reply", LOST, 163, _floor_in_memory)
+mutation("the floor is not durable before the first reply", LOST, 94, _floor_in_memory)
 
 
 # ---- the ledger ----------------------------------------------------------------------------------------------------
@@ -230,8 +231,8 @@ def _blind_to(*sets: str) -> tuple[tuple[Any, str, Any], ...]:
     )
 
 
-mutation("the watermark passes over a held id", LOST, 35, *_blind_to("_held_here", "_held_earlier"))
-mutation("the watermark passes over a lost id", LOST, 9, *_blind_to("_lost"))
+mutation("the watermark passes over a held id", LOST, 23, *_blind_to("_held_here", "_held_earlier"))
+mutation("the watermark passes over a lost id", LOST, 29, *_blind_to("_lost"))
 mutation("the watermark passes over a queued id", LOST, 180, *_blind_to("_received"))
 
 
@@ -253,7 +254,7 @@ def _from_zero(was: Any, ledger: Any, *args: Any) -> None:
 
 
 mutation("the watermark begins at 0 again", ("watermark-never-falls",), 8, _from_zero)
-mutation("an unclean end is forgotten", LOST, 163, (Ledger, "ended_unclean", nothing))
+mutation("an unclean end is forgotten", LOST, 133, (Ledger, "ended_unclean", nothing))
 
 
 @around(IngressService, "_hold")
@@ -264,7 +265,7 @@ def _hold_unnoted(_: Any, service: Any, first: int, last: int) -> None:
 mutation(
     "a refusal is not noted",
     LOST,
-    11,
+    6,
     _hold_unnoted,
     only=(FaultKind.KILL, FaultKind.COLLECTOR_FORGETS, FaultKind.SINK_FAILS),
     ids="time",
@@ -274,7 +275,7 @@ mutation(
 
 # ---- queue and resends ---------------------------------------------------------------------------------------------
 
-mutation("no resend is recognised", ("each-batch-once",), 7, (IngressService, "_is_resend", lambda *_: False))
+mutation("no resend is recognised", ("each-batch-once",), 1, (IngressService, "_is_resend", lambda *_: False))
 
 
 @around(IngressService, "_is_resend")
@@ -285,11 +286,11 @@ def _only_prints(was: Any, service: Any, batch_id: int, *args: Any) -> bool:
 mutation(
     "a duplicate is accepted after a restore",
     ("each-batch-once",),
-    13,
+    1,
     _only_prints,
     (FingerprintMemory, "restore", nothing),
 )
-mutation("queued records are not restored", ("progress-returns", *LOST), 15, (RecordQueue, "restore", nothing))
+mutation("queued records are not restored", ("progress-returns", *LOST), 36, (RecordQueue, "restore", nothing))
 mutation(
     "the high-water mark is not looked at",
     ("bounded-memory",),
@@ -330,7 +331,7 @@ def _publish_first(was: Any, log: Any, entry: Any) -> Any:
     yield from was(log, entry)
 
 
-mutation("sinks publish before the record is there", ("each-batch-once",), 28, _publish_first)
+mutation("sinks publish before the record is there", ("each-batch-once",), 76, _publish_first)
 
 
 @around(procedure, "_append_record")
@@ -348,12 +349,12 @@ def _complete_once(was: Any, ledger: Any) -> None:
 mutation(
     "the watermark moves before the record is there",
     ("watermark-never-falls", *LOST),
-    7,
+    2,
     _confirm_first,
     _complete_once,
 )
 mutation(
-    "publishing is not repeated after a crash", ("progress-returns", *LOST), 12, (starting, "_prepared", lambda *_: {})
+    "publishing is not repeated after a crash", ("progress-returns", *LOST), 31, (starting, "_prepared", lambda *_: {})
 )
 
 
@@ -365,7 +366,7 @@ def _nothing_landed(*_: Any) -> Any:
 mutation(
     "nobody asks the deciding sink what landed",
     ("each-batch-once", "watermark-never-falls"),
-    12,
+    31,
     (recovery, "_record_of_landed", _nothing_landed),
 )
 
@@ -382,18 +383,18 @@ def _take_anything(log: Any, found: Any) -> None:
 mutation(
     "no fencing check in the commit log",
     ("watermark-never-falls", "each-batch-once", "no-surprise", *LOST),
-    103,
+    112,
     (commit_log, "_judge_what_is_above", _judge_nothing),
     (commit_log, "_refuse_foreign", _judge_nothing),
     (commit_log, "_take_in_as_owner", _take_anything),
 )
 mutation(
-    "state files are not synced", ("progress-returns", "watermark-never-falls", *LOST), 2, (local, "sync_file", nothing)
+    "state files are not synced", ("progress-returns", "watermark-never-falls", *LOST), 8, (local, "sync_file", nothing)
 )
 mutation(
     "the directory of the state is not synced",
     ("watermark-never-falls", "each-batch-once", *LOST),
-    53,
+    82,
     (local, "sync_directory", nothing),
 )
 mutation(
@@ -417,7 +418,7 @@ def _drop_window(retention: Any) -> None:
 mutation(
     "the window is dropped on a reconnect",
     ("evicted-is-committed", "unanswered-go-first", "progress-returns"),
-    3,
+    1,
     (Retention, "connection_lost", _drop_window),
 )
 mutation("a collector sends above a refused id", ("nothing-above-refused",), 22, (Retention, "_hold", nothing))
@@ -446,4 +447,34 @@ mutation(
     collector="sender",
     bad_every=3,
     checkpoint_ms=100,
+)
+
+
+# ---- who owns the job ----------------------------------------------------------------------------------------------
+
+
+@around(LeasedOwner, "until_alone")
+def _impatient(was: Any, owner: Any) -> Any:
+    owner._alone = True
+    return was(owner)
+
+
+mutation(
+    "nobody waits until a live owner that was taken over has fallen silent",
+    ("noted-before-answered", "watermark-never-falls", *LOST),
+    9,
+    _impatient,
+    only=(FaultKind.TAKE_OVER, FaultKind.PAUSE),
+)
+mutation(
+    "a starter waits for its own lease, not for that of the owner before it",
+    ("noted-before-answered", "watermark-never-falls", *LOST),
+    145,
+    (LeasedOwner, "_longest_lease_s", lambda owner, _: owner._lease_s),
+    only=(FaultKind.TAKE_OVER, FaultKind.PAUSE),
+    leases_ms=(500, 6000),
+    collector="lazy",
+    ids="time",
+    produced_every_ms=100,
+    produced_at_once=1,
 )

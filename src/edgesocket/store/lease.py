@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
@@ -23,6 +23,9 @@ from edgesocket.errors import FencedError, NotOwnerError, StoreError
 from edgesocket.store.identity import HostIdentity, host_identity
 
 LEASE_MS = 3000
+
+Waits = Generator[float, None, None]
+"""Gives the seconds to wait before it is asked to go on, until it has no more to wait for."""
 
 
 def wall_clock_ms() -> int:
@@ -179,8 +182,14 @@ class LeasedOwner(ABC):
             NotOwnerError: a live owner beats. Nothing was touched, the lock is not held.
             StoreError: the place failed.
         """
+        self._sleep = sleep
+        for seconds in self.watching(lease_ms, clock, take_over=take_over):
+            sleep(seconds)
+
+    def watching(self, lease_ms: int, clock: Callable[[], float], *, take_over: bool) -> Waits:
+        """`watch`, for whoever waits in another way than by sleeping. Arguments and errors as there."""
         self._lease_s, self._longest_ms = lease_ms / 1000, lease_ms
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
         first = self._read()
         seen, started = first, clock()
         while True:
@@ -194,7 +203,7 @@ class LeasedOwner(ABC):
             if clock() - started >= self._longest_lease_s(seen):
                 self._alone = True
                 break
-            sleep(self._lease_s / self.looks_a_lease)
+            yield self._lease_s / self.looks_a_lease
             seen = self._read()
         self._longest_lease_s(seen)
         self._before = parse_beat(seen)
@@ -219,9 +228,14 @@ class LeasedOwner(ABC):
         the beat of `start`; when it cannot beat, it is overdue. So it is silent a lease later, and known to be gone
         as soon as it lets go of the lock.
         """
+        for seconds in self.until_alone():
+            self._sleep(seconds)
+
+    def until_alone(self) -> Waits:
+        """`wait_until_alone`, for whoever waits in another way than by sleeping."""
         deadline = self._clock() + self._longest_ms / 1000
         while not self._alone and self._clock() < deadline:
-            self._sleep(self._lease_s / self.looks_a_lease)
+            yield self._lease_s / self.looks_a_lease
             self._try_lock()
             self._alone = self._before is not None and self._gone(self._before)
         self._alone = True

@@ -8,13 +8,15 @@ store is an event of its own, and a crash can come before any system call and be
 from __future__ import annotations
 
 from edgesocket.checkpoint.log_view import Log
+from edgesocket.engine.helpers import beat_s_of
 from edgesocket.engine.performing import ProcedureRun
 from edgesocket.errors import EdgeSocketError, FencedError, StoreError
+from edgesocket.store.identity import HostIdentity
 from edgesocket.store.local import LocalStore
 from edgesocket.testing.simulator.conversation import Conversation
 from edgesocket.testing.simulator.executor import SimulatedExecutor
 from edgesocket.testing.simulator.loop import Actor, Loop
-from edgesocket.testing.simulator.ownership import BEAT_S, SimulatedOwner
+from edgesocket.testing.simulator.ownership import SimulatedOwner
 from edgesocket.testing.simulator.pump import Pump
 from edgesocket.testing.simulator.sinks import SimulatedSink
 from edgesocket.testing.simulator.source import SimulatedSource
@@ -41,7 +43,7 @@ class IngressProcess(Actor):
         seen_watermark: its watermark when it was looked at last.
     """
 
-    def __init__(self, name: str, host: Host, around: Surroundings, *, take_over: bool) -> None:
+    def __init__(self, name: str, host: Host, around: Surroundings, *, take_over: bool, lease_ms: int) -> None:
         super().__init__(name)
         self.host = host
         self.boot = host.boot
@@ -49,7 +51,8 @@ class IngressProcess(Actor):
         self.loop: Loop = around.loop
         self.take_over = take_over
         self.log = Log()
-        self.owner = SimulatedOwner(around.loop, around.files, self, host.boot)
+        self._beat_s = beat_s_of(lease_ms)
+        self.owner = SimulatedOwner(around.loop, around.files, self, HostIdentity(host.name, host.boot), lease_ms)
         self.serving = False
         self.stopping = False
         self.failure: BaseException | None = None
@@ -229,8 +232,11 @@ class IngressProcess(Actor):
         self.serving = True
         self.soon()
 
-    def keep(self) -> None:
-        """The keeper and the housekeeper: once a second from the claim on."""
+    def keep_on(self) -> None:
+        """The keeper and the housekeeper: once a second from the claim on, more often with a short lease."""
+        self.loop.after(self._beat_s, self._keep, self)
+
+    def _keep(self) -> None:
         try:
             self.owner.beat()
             if self.pump is not None:
@@ -240,7 +246,7 @@ class IngressProcess(Actor):
             return
         except StoreError:
             pass  # the arrival log cannot be written now; it tries again
-        self.loop.after(BEAT_S, self.keep, self)
+        self.keep_on()
 
     def _store_s(self) -> float:
         return self.around.settings.store_ms / 1000 + self.around.disk.slow_s

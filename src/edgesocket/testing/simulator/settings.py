@@ -37,6 +37,7 @@ class Settings:
         checkpoint_ms, checkpoint_timeout_ms: interval and timeout.
         drain: most records that the pump takes at once.
         hosts: 1 or 2 that may run the job on a shared state directory.
+        leases_ms: of the processes, one after the other, and from the front again.
         latency_ms: most that a piece of bytes travels.
         pieces: how many pieces a send is cut into at most.
         merge: how likely a piece is read together with the next.
@@ -65,6 +66,7 @@ class Settings:
     checkpoint_timeout_ms: int = 10_000
     drain: int = 1000
     hosts: int = 1
+    leases_ms: tuple[int, ...] = (3000,)
     latency_ms: int = 20
     pieces: int = 1
     merge: float = 0.0
@@ -111,4 +113,5 @@ def draw_settings(random: Random) -> Settings:
         store_ms=choice((1, 10, 100)),
         keep=choice((0.0, 0.3, 0.8)),
         between=choice((0.0, 0.0, 0.3)),
+        leases_ms=choice(((3000,), (3000,), (2000, 6000), (1000, 2000, 5000))),
     )

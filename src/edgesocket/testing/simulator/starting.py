@@ -20,7 +20,6 @@ from edgesocket.checkpoint.recovery import (
 )
 from edgesocket.components.sink import CommitRole, SinkContext
 from edgesocket.components.source import OperatorSettlement, RestoredSource, SourceContext
-from edgesocket.testing.simulator.ownership import BEAT_S
 from edgesocket.testing.simulator.source import SimulatedSource
 from edgesocket.testing.simulator.system_calls import DiskPath
 
@@ -41,14 +40,14 @@ def starting(process: IngressProcess) -> Procedure[Restored]:
 
     Raises: what keeps an incarnation from starting.
     """
-    yield from process.owner.watch(take_over=process.take_over)
+    yield from process.owner.become(take_over=process.take_over)
     log = process.log = yield from read_log()
     yield from check_damage(log)
     known = previous_end_is_known(log, process.host.name, process.boot)
     yield from claim(log, _claim(process))
     process.owner.start(log.epoch)
-    process.loop.after(BEAT_S, process.keep, process)
-    yield from process.owner.wait_until_alone()
+    process.keep_on()
+    yield from process.owner.outlive()
     process.sinks = process.around.make_sinks()
     deciding = {key for key, sink in process.sinks.items() if sink.commit_role is CommitRole.DECIDING}
     for sink_id in deciding:

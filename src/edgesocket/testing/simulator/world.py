@@ -95,7 +95,11 @@ class World:
         if up and len(self.processes) < 3:
             self._names += 1
             host = self.loop.random.choice(up)
-            self.processes.append(IngressProcess(f"ingress{self._names}", host, self.around, take_over=take_over))
+            leases = self.settings.leases_ms
+            lease_ms = leases[self._names % len(leases)]
+            self.processes.append(
+                IngressProcess(f"ingress{self._names}", host, self.around, take_over=take_over, lease_ms=lease_ms)
+            )
 
     def _process_ended(self, process: IngressProcess) -> None:
         self.disk.dying = False
