@@ -144,7 +144,8 @@ $(BIN)/python:
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "Installing $$package: this Python cannot make virtual environments without it."; \
 			apt-get -qq update && \
-			DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$$package" >/dev/null; \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
+				--no-install-recommends "$$package" >/dev/null; \
 		else \
 			echo "This Python cannot make virtual environments. Debian and Ubuntu keep that in a package of its own:" >&2; \
 			echo "  sudo apt-get install $$package" >&2; \

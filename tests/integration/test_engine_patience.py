@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from edgesocket.checkpoint.commit_log import append, read_log
@@ -14,9 +16,10 @@ from edgesocket.checkpoint.entries import Settle
 from edgesocket.components.source import OperatorSettlement, SourceCut
 from edgesocket.components.state import Host
 from edgesocket.engine.incarnation import Incarnation
+from edgesocket.engine.log_watch import LOG_WATCH_S
 from edgesocket.engine.plan import JobPlan
 from edgesocket.errors import FencedError
-from edgesocket.rows import text_schema
+from edgesocket.rows import Rows, text_schema
 from edgesocket.store.local import LocalStore
 from edgesocket.store.ownership import Owner
 from edgesocket.testing.sinks import ListStorage
@@ -95,6 +98,7 @@ class IdleSource(BusySource):
     def __init__(self) -> None:
         super().__init__()
         self.woken = threading.Event()
+        self.fed = False
         self.longest_s = 0.0
         self.settled: list[OperatorSettlement] = []
 
@@ -104,8 +108,10 @@ class IdleSource(BusySource):
 
     def poll(self, timeout_s: float) -> list[Any]:
         self.longest_s = max(self.longest_s, timeout_s)
-        self.woken.wait(timeout_s)
-        self.woken.clear()
+        if self.woken.wait(0.1 if self.fed else timeout_s):
+            self.woken.clear()
+        elif self.fed:
+            return [Rows.of_batch(pa.record_batch([["a row"]], schema=text_schema()))]
         return []
 
     def wake(self) -> None:
@@ -121,11 +127,11 @@ class SleepyOwnership(NoOwnership):
     slept = False
 
     def __init__(self) -> None:
-        self.beating = threading.Event()
+        self.beating, self.let_go = threading.Event(), threading.Event()
 
     def beat(self) -> None:
         self.beating.set()
-        time.sleep(60)
+        self.let_go.wait(60)
 
     def is_overdue(self, now: float) -> bool:
         return self.slept
@@ -155,14 +161,23 @@ PROMPT_S = 3.0
 
 
 @pytest.fixture
-def idle(tmp_path: Path) -> Idle:
-    return Idle(tmp_path)
+def idle(tmp_path: Path) -> Iterator[Idle]:
+    idle = Idle(tmp_path)
+    yield idle
+    idle.owner.let_go.set()
+    idle.incarnation.stop()
+    idle.thread.join(10)
 
 
-def test_an_idle_job_hears_soon_what_an_operator_wrote(idle: Idle) -> None:
+@pytest.mark.parametrize("fed", [False, True], ids=["idle", "a row now and then"])
+def test_a_job_hears_soon_what_an_operator_wrote(idle: Idle, fed: bool) -> None:
+    idle.source.fed = fed
+    idle.source.wake()
+    time.sleep(2 * LOG_WATCH_S)
     log = idle.store.run(read_log())
     idle.store.run(append(log, Settle(0, 1, ((3, 5),), "lost", "ann")))
     wait_until(lambda: bool(idle.source.settled), timeout_s=PROMPT_S)
+    idle.source.fed = False
     idle.incarnation.stop()
     idle.thread.join(10)
     assert idle.ended == [True]
@@ -185,3 +200,9 @@ def test_a_source_that_may_not_answer_any_more_wakes_the_pump(tmp_path: Path, mo
     threading.Timer(0.1, rig.source.may_send).start()
     rig.source.poll(30.0)
     assert time.monotonic() - began < 10.0
+
+
+def test_an_idle_job_does_not_look_as_if_it_hung(idle: Idle) -> None:
+    for _ in range(20):
+        assert idle.incarnation.standstill_s < 0.5
+        time.sleep(0.1)

@@ -110,6 +110,11 @@ class Log:
         found = self.all(Commit)[-commits:]
         return found[0][0] if found else 0
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `take_news` has something to hand out. Safe on any thread."""
+        return bool(self._news)
+
     def take_news(self) -> list[Placed]:
         """Entries others wrote since this was last asked, in order; each is handed out once."""
         news, self._news = self._news, []

@@ -120,7 +120,7 @@ class Incarnation:
     def standstill_s(self) -> float:
         """For how long the pump of a running job has not gone round; else 0. Safe on any thread."""
         pump = self._pumping
-        return 0.0 if pump is None or self._state != "running" else self._now() - pump.turned_at
+        return 0.0 if pump is None or self._state != "running" else max(0.0, self._now() - pump.turned_at)
 
     def on_checkpoint(self, callback: Callable[[float], None]) -> None:
         """Call `callback(now)` after each completed checkpoint, on the pump."""

@@ -1,8 +1,8 @@
 """An owner looks once a second what others appended to the commit log: operators' words, or that it was fenced.
 
-The log is the pump's: a look and a checkpoint never run at the same time. While no rows come a look would wake two
-threads to find nothing. Where the state lies in a directory, the housekeeper glances at the place of the next entry
-instead, which is one system call, and wakes the pump when something is there.
+The log is the pump's: a look and a checkpoint never run at the same time. But in an idle job each look wakes two
+threads to find nothing. So where the state lies in a directory, the housekeeper glances at the place of the next entry,
+which is one system call, and wakes the pump when something is there.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ QUIET_WATCH_S = 2.0
 """The same while no rows come."""
 
 GLANCED_WATCH_S = 20.0
-"""The same where the housekeeper glances at the log as well."""
+"""From one look to the next where somebody glances and finds nothing."""
 
 THOROUGH_LOOK_EVERY = 10
-"""Every so many looks the directory is listed too, and at each one of those that are so far apart."""
+"""Every so many looks the directory is listed too; at every look where somebody glances."""
 
 
 class LogWatch:
@@ -41,10 +41,10 @@ class LogWatch:
         begin: makes the run of a procedure beside the pump.
         source: told of what operators settled.
         report: told of a look that failed.
-        glances: whether somebody calls `glance` about once a second.
+        glances: whether glances are cheap in this store; then somebody has to `glance` about once a second.
 
     Attributes:
-        period_s: from one look to the next.
+        period_s: from the end of a look to the next at most.
     """
 
     def __init__(
@@ -62,9 +62,10 @@ class LogWatch:
         self._report = report
         self._look: ProcedureRun | None = None
         self._looks = 0
-        self._next_look = 0.0
-        self._quiet_s = GLANCED_WATCH_S if glances else QUIET_WATCH_S
-        self.period_s = LOG_WATCH_S
+        self._last_look: float | None = None
+        self._hurried = False
+        self._glances = glances
+        self.period_s = GLANCED_WATCH_S if glances else LOG_WATCH_S
 
     @property
     def under_way(self) -> bool:
@@ -72,24 +73,26 @@ class LogWatch:
         return self._look is not None
 
     def rows_came(self, came: bool) -> None:
-        """Look often while rows come, seldom while none do."""
-        self.period_s = LOG_WATCH_S if came else self._quiet_s
+        """Look more often while rows come."""
+        if not self._glances:
+            self.period_s = LOG_WATCH_S if came else QUIET_WATCH_S
 
     def glance(self, store: StateStore) -> bool:
-        """Whether there is an entry that no look has found yet. Then the next `advance` looks: wake the pump.
+        """Whether there is something that no look has told of yet. Then the next `advance` looks: wake the pump.
 
-        Safe on any thread. What is missed here is found by the next glance, or look.
+        Safe on any thread.
         """
-        if self.period_s < GLANCED_WATCH_S:
-            return False  # the pump looks by itself
-        try:
-            if store.perform(Read(entry_name(self._log.head + 1))) is None:
-                return False
-        except DamagedStateError:
-            pass  # for the pump to find out
-        except EdgeSocketError:
-            return False  # a look that fails says so
-        self._next_look = 0.0
+        if not self._glances:
+            return False
+        if not self._log.has_news:  # what a checkpoint met as it appended its record
+            try:
+                if store.perform(Read(entry_name(self._log.head + 1))) is None:
+                    return False
+            except DamagedStateError:
+                pass  # for the pump to find out
+            except EdgeSocketError:
+                return False  # the next look says what is wrong
+        self._hurried = True
         return True
 
     def advance(self, now: float, *, may_begin: bool) -> bool:
@@ -100,10 +103,11 @@ class LogWatch:
             DamagedStateError: the next entry cannot be read.
         """
         if self._look is None:
-            if not may_begin or now < self._next_look:
+            if not may_begin or not self._is_due(now):
                 return False
             self._looks += 1
-            thorough = self._looks % THOROUGH_LOOK_EVERY == 0 or self.period_s >= GLANCED_WATCH_S
+            self._hurried = False
+            thorough = self._glances or self._looks % THOROUGH_LOOK_EVERY == 0
             self._look = self._begin(refresh(self._log, thorough=thorough))
         try:
             if not self._look.advance(now):
@@ -116,8 +120,11 @@ class LogWatch:
         except EdgeSocketError as error:
             self._report(CommitLogUnreadable(str(error)))
         self._look = None
-        self._next_look = now + self.period_s
+        self._last_look = now
         return False
+
+    def _is_due(self, now: float) -> bool:
+        return self._hurried or self._last_look is None or now >= self._last_look + self.period_s
 
 
 def settlement(index: int, entry: Settle) -> OperatorSettlement:

@@ -34,7 +34,8 @@ class Pump:
 
     Attributes:
         rows: how many rows the source has given.
-        turned_at: when it last went round, seconds of the clock; a call to a sink that hangs holds it up.
+        turned_at: when it last went round, seconds of the clock, or is to wake at the latest; a call to a sink that
+            hangs holds it up.
     """
 
     def __init__(
@@ -79,7 +80,10 @@ class Pump:
             time.sleep(DECIDING_LOOK_S)
             return 1
         moved, tap = 0, self._plan.tap
-        for rows in self._source.poll(timeout_s):
+        self.turned_at += timeout_s
+        polled = self._source.poll(timeout_s)
+        self.turned_at = self._now()
+        for rows in polled:
             if tap.listening:
                 tap.offer(rows)
             self._sinks.write(rows, self._while_a_sink_fails)
@@ -141,6 +145,7 @@ class Pump:
         if self._next_flush is None or now >= self._next_flush:
             if self._next_flush is not None:
                 self._sinks.flush()
+                self._sinks.write_letters(self._while_a_sink_fails)
             self._next_flush = self._now() + interval_s
         return max(0.0, self._next_flush - now)
 

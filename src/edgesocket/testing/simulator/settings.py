@@ -37,7 +37,7 @@ class Settings:
         checkpoint_ms, checkpoint_timeout_ms: interval and timeout.
         drain: most records that the pump takes at once.
         hosts: 1 or 2 that may run the job on a shared state directory.
-        leases_ms: of the processes, one after the other, and from the front again.
+        leases_ms: of the processes, in turn.
         latency_ms: most that a piece of bytes travels.
         pieces: how many pieces a send is cut into at most.
         merge: how likely a piece is read together with the next.
