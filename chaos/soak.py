@@ -29,7 +29,7 @@ def main() -> int:
     args.results.mkdir(parents=True, exist_ok=True)
     note.unlink(missing_ok=True)
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "cycle": lambda: run_cycle(seconds, args.seed, note, min(WARM_UP * seconds, MOST_WARM_UP_S)),
+        "cycle": lambda: run_cycle(seconds, args.seed, note, args.warm_up or min(WARM_UP * seconds, MOST_WARM_UP_S)),
         "many-sources": lambda: run_many_sources(args.count or 200, args.seconds or 60.0),
         "slow-sink": lambda: run_slow_sink(args.seconds or 600.0, note),
         "connects": lambda: run_connects(args.count or 100_000),
@@ -51,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--part", choices=("cycle", "many-sources", "slow-sink", "connects"), default="cycle")
     parser.add_argument("--hours", type=float, default=1.0, help="of the cycling load (1)")
     parser.add_argument("--seconds", type=float, help="instead of hours; for many-sources and slow-sink, too")
+    parser.add_argument(
+        "--warm-up",
+        type=float,
+        metavar="SECONDS",
+        help="what does not count for the slopes (a quarter, at most 900; the commit log takes some 2,000 to fill)",
+    )
     parser.add_argument("--count", type=int, help="sources (200) or connections (100000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
