@@ -66,6 +66,7 @@ class IngressProcess(Actor):
         self._conversations: list[Conversation] = []
         self._elected: Conversation | None = None
         self._in_between = False
+        self._pump_failed = False
         self._turn_at: float | None = None
         self._start: ProcedureRun | None = None
         self.loop.after(0.0, self._begin, self)
@@ -187,7 +188,8 @@ class IngressProcess(Actor):
         self._turn_at = None
         try:
             if self.pump is not None:
-                self.pump.turn()
+                if not self._pump_failed:
+                    self.pump.turn()
             elif self._start is not None:
                 self._continue_start()
         except EdgeSocketError as error:
@@ -197,12 +199,14 @@ class IngressProcess(Actor):
         """Another thread's turn, in the middle of what the receiver does."""
         if self.pump is None or self._in_between or self.loop.random.random() >= self.around.settings.between:
             return
+        if self._pump_failed:
+            return  # that was its last turn
         self._in_between = True
         self.loop.pass_time(self.loop.random.random() * _RECEIVER_S)
         try:
             self.pump.turn()
         except EdgeSocketError as error:
-            caught = error
+            caught, self._pump_failed = error, True
             self.loop.after(0.0, lambda: self.fail(caught), self)
         finally:
             self._in_between = False
