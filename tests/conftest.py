@@ -1,8 +1,8 @@
 """Servers that several modules use, one of each for the whole session; and which tests run in one process.
 
 Tests may run in several processes (`make test ARGS='-n 3'`). Those of a module stay together in one of them, and so do
-the modules that use the same server. Those that kill the users of the broker take as long as all others that need one,
-so they have one of their own.
+the modules that use the same server. The kills of jobs that write to Kafka take as long as all else with a broker,
+so they have a broker of their own.
 """
 
 from __future__ import annotations

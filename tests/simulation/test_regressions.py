@@ -76,6 +76,30 @@ SCENARIOS = {
             Fault(2528, FaultKind.TAKE_OVER),
         ),
     ),
+    # no-surprise. A pump that had failed in the middle of what the receiver did had another turn. (The simulator was
+    # wrong here.)
+    "fenced in the middle of a receive": Scenario(
+        seed=2044180,
+        settings=Settings(
+            batches=20,
+            produced_every_ms=100,
+            produced_at_once=6,
+            first_id=1000,
+            bad_every=3,
+            checkpoint_ms=100,
+            hosts=2,
+            latency_ms=10,
+            pieces=5,
+            send_room=200,
+            store_ms=1,
+            between=0.3,
+        ),
+        faults=(
+            Fault(83, FaultKind.TAKE_OVER),
+            Fault(235, FaultKind.TAKE_OVER),
+            Fault(324, FaultKind.POWER_AT, 2),
+        ),
+    ),
 }
 
 

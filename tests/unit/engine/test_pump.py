@@ -42,6 +42,7 @@ class Parts:
         self.standing = Standing()
         self.waits: list[float] = []
         self.flushes: list[float] = []
+        self.letters: list[float] = []
         self.advances = 0
         self.ends_after: int | None = None
         self.failure: Exception | None = None
@@ -54,7 +55,8 @@ class Parts:
         self.standing.stop_requested = self.clock.now >= self.ends_run_at
         return []
 
-    def write_letters(self, meanwhile: Any) -> None: ...
+    def write_letters(self, meanwhile: Any) -> None:
+        self.letters.append(self.clock.now)
 
     def flush(self) -> None:
         self.flushes.append(self.clock.now)
@@ -103,6 +105,13 @@ def test_sinks_are_flushed_with_a_fixed_delay_and_the_pump_does_not_sleep_over_i
     _pump(parts, flush_interval_s=0.25).run()
     assert parts.flushes == pytest.approx([100.25, 100.5, 100.75, 101.0])
     assert max(parts.waits) <= 0.25
+
+
+def test_rows_that_a_flush_refuses_do_not_wait_for_the_next_ones() -> None:
+    parts = Parts(Clock())
+    parts.ends_run_at = 101.05
+    _pump(parts, flush_interval_s=0.25).run()
+    assert all(parts.letters.count(at) == 2 for at in parts.flushes), "once for what came before it, once for its own"
 
 
 def test_without_an_interval_nothing_is_flushed() -> None:
