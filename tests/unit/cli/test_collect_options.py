@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from edgesocket.cli import collect as collect_module
 from edgesocket.cli.collect_view import LOG_EVERY_S, CollectView, size
 from edgesocket.cli.main import main
 from edgesocket.collector.agent_sender import SenderView
@@ -154,3 +156,24 @@ def test_metrics_escape_what_labels_may_hold() -> None:
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (50 << 20, "50 MiB")])
 def test_sizes_for_people(count: int, text: str) -> None:
     assert size(count) == text
+
+
+def test_the_agent_keeps_its_memory_steady_before_its_threads_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    class Agent:
+        left = 0
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def run(self) -> ExitCode:
+            happened.append("run")
+            return ExitCode.OK
+
+    monkeypatch.setattr(collect_module, "keep_memory_steady", lambda: happened.append("steady"))
+    monkeypatch.setattr(collect_module, "Agent", Agent)
+    arguments = ("--file", tmp_path / "app.log", "--to", "127.0.0.1:1", "--spool", tmp_path / "spool")
+    assert collect(*arguments) == ExitCode.OK
+    assert happened == ["steady", "run"]
